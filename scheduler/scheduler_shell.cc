@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/app/config_paths.h"
 #include "common/app/executable.h"
@@ -38,6 +39,7 @@
 #include "scheduler/status/prometheus_text.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
+#include "scheduler/stream_start.h"
 
 namespace dslide {
 namespace {
@@ -409,24 +411,38 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   DSLIDE_RETURN_IF_ERROR(CheckFile("train.label_names", options.config.train.label_names));
   DSLIDE_RETURN_IF_ERROR(CheckDirectory("--run-dir", root));
   DSLIDE_RETURN_IF_ERROR(CheckDirectory("checkpoint.directory", inputs.checkpoint_directory));
+  const bool is_stream = options.config.train.open_vocabulary;
   Result<KnownModel> known = KnownModel();
-  if (options.resume) known = FindKnownModel(inputs.checkpoint_directory);
+  if (options.resume && !is_stream) known = FindKnownModel(inputs.checkpoint_directory);
   DSLIDE_RETURN_IF_ERROR(known);
   TrainConfig& files = inputs.config.train;
   std::optional<KeptInput> kept;
-  if (files.data == "-") {
+  std::optional<StreamStart> stream;
+  MakePathsAbsolute(&inputs.config);  // --resume may come from elsewhere
+  if (is_stream) {
+    DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
+    Result<StreamStart> started = StartStream(root, options.resume, &inputs, signals);
+    DSLIDE_RETURN_IF_ERROR(started);
+    stream.emplace(*std::move(started));
+  } else if (files.data == "-") {
     DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
     Result<KeptInput> input = KeptInput::Read(root.string(), options.resume, signals);
     DSLIDE_RETURN_IF_ERROR(input);
     kept.emplace(*std::move(input));
     files.data = kept->path();
   }
-  Result<TrainingSamples> loaded = LoadTrainingSamples(
-      files.data, {options.config.text, files.min_label_samples, known->preprocessor});
+  Result<TrainingSamples> loaded = TrainingSamples();
+  if (stream) {
+    loaded->description = stream->description;
+    loaded->preprocessor = stream->preprocessor;
+  } else {
+    loaded = LoadTrainingSamples(
+        files.data, {options.config.text, files.min_label_samples, known->preprocessor});
+  }
   DSLIDE_RETURN_IF_ERROR(loaded);
   // A model that began with that of an earlier run may have more than the data.
   loaded->data.Widen(known->features, known->labels);
-  const Dataset* train = &loaded->data;
+  const Dataset* train = stream ? inputs.train : &loaded->data;
   const std::shared_ptr<const Preprocessor> preprocessor = loaded->preprocessor;
   if (train->size() == 0) {
     return BadInput(fmt::format("{}: no samples to train on", files.data));
@@ -442,10 +458,10 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   DSLIDE_RETURN_IF_ERROR(label_names);
   inputs.train = train;
   inputs.inverse_propensities = std::move(loaded->inverse_propensities);
-  inputs.train_checksum = Checksum(*train);
+  if (!stream) inputs.train_checksum = Checksum(*train);
   std::optional<Dataset> test;
   std::vector<std::string> notes = loaded->notes;
-  if (!options.config.train.test.empty()) {
+  if (!options.config.train.test.empty() && !stream) {
     Result<LoadedSamples> read =
         LoadSamples(options.config.train.test,
                     {preprocessor.get(), {train->num_features(), train->num_labels()}});
@@ -462,20 +478,21 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     test = std::move(read->data);
     inputs.test = &*test;
   }
-  MakePathsAbsolute(&inputs.config);  // --resume may come from elsewhere
   inputs.audit_secret = DrawIncarnation().value;
   inputs.ticket_key = DrawHashKey();
   if (inputs.config.train.audit < 0.0f && inputs.config.train.staleness == 0 && encrypted) {
     inputs.config.train.audit = kAuditShare;
   }
-  ResolveConfig(train->num_features(), train->num_labels(), &inputs.config,
-                {train->size(), LabelRepeats(*train)});
+  if (!stream) {
+    ResolveConfig(train->num_features(), train->num_labels(), &inputs.config,
+                  {train->size(), LabelRepeats(*train)});
+  }
   if (options.server_memory_mb > 0) {
     const uint64_t bytes = uint64_t{options.server_memory_mb} << 20;
     const std::string why = WhyAllTooSmall(bytes, inputs.config);
     if (!why.empty()) return BadInput(why);
   }
-  inputs.preprocessor = ChecksumOf(preprocessor.get());
+  if (!stream) inputs.preprocessor = ChecksumOf(preprocessor.get());
   if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
 
   DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
@@ -495,7 +512,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   }
   // Before the ledger, so that a run that can be resumed has a configuration.
   DSLIDE_RETURN_IF_ERROR(
-      WriteWholeFile((root / "config.ini").string(), FormatConfig(inputs.config)));
+      WriteWholeFile((root / "config.ini").string(), FormatConfig(WithoutGrowth(inputs.config))));
   new_keys.Keep();
   if (kept) kept->Keep();
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
@@ -530,6 +547,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
                        std::move(ledger), &context, access.get(), std::move(*socket),
                        std::move(page), std::move(names), std::move(earlier), run, checkpoint);
   shell.contributions_ = std::move(contributions);
+  if (stream) shell.stream_ = std::move(stream->feeder);
   if (!newest.empty() && !HookHasDone(root, newest)) shell.hook_.Offer(newest);
   return shell.Loop(signals);
 }
@@ -555,8 +573,9 @@ Status SchedulerShell::Loop(StopSignals* signals) {
   };
   while (core_.phase() != RunPhase::kFinished) {
     wait();
-    if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
+    if (signals->Take() && !EndsStream()) Apply(core_.RequestStop(clock_.Millis()));
     receive();
+    TendStream();
     RefreshAccess();
     MakeRoomForCheckpoint();
     Apply(core_.Tick(clock_.Millis()));
@@ -845,7 +864,8 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     LogDebug(line);
   }
   if (effects.epoch_done) {
-    Log(fmt::format("epoch {} done", *effects.epoch_done));
+    const char* what = core_.run().is_stream() ? "segment" : "epoch";
+    Log(fmt::format("{} {} done", what, *effects.epoch_done));
     recorder_.OnEpoch(*effects.epoch_done, ElapsedSeconds());
   }
   for (const EvaluationResult& result : effects.evaluations) ShowEvaluation(result);
@@ -863,9 +883,51 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
                        NameIn(hook_.figures().running));
       recorder_.OnCheckpoint(*effects.manifest);
       hook_.Offer(directory.string());
+      ForgetSegments();
     }
     Apply(core_.OnManifest(written, clock_.Millis()));
   }
+  if (effects.segment_wanted) {
+    segment_wanted_ = *effects.segment_wanted;
+    stream_->Want(segment_wanted_);
+    TendStream();
+  }
+}
+
+// The first signal ends the stream: what has come is trained. True: this one was it.
+bool SchedulerShell::EndsStream() {
+  if (stream_ == nullptr || std::exchange(stream_ends_, true)) return false;
+  Log("the stream ends here: training what has come; another signal stops at once");
+  stream_->End();
+  return true;
+}
+
+void SchedulerShell::TendStream() {
+  if (stream_ == nullptr || segment_wanted_ == 0) return;
+  std::optional<StreamFeeder::Delivery> delivery = stream_->Take();
+  if (!delivery) return;
+  segment_wanted_ = 0;
+  if (auto* end = std::get_if<StreamEnd>(&*delivery)) {
+    return Apply(core_.OnStreamEnd(std::move(*end), clock_.Millis()));
+  }
+  auto& fed = std::get<StreamFeeder::Fed>(*delivery);
+  recorder_.SetNames(LabelNames(std::move(fed.preprocessor), core_.run().config));
+  Apply(core_.OnSegment(std::move(fed.segment), clock_.Millis()));
+}
+
+// The run goes back to the checkpoints that are kept, and no further.
+void SchedulerShell::ForgetSegments() {
+  if (stream_ == nullptr) return;
+  const RunContext& run = core_.run();
+  uint32_t oldest = 0;
+  std::set<uint64_t> preprocessors = {run.preprocessor};
+  for (const std::string& name : CompleteCheckpoints(run.checkpoint_directory)) {
+    const Result<Manifest> manifest = ReadManifest(run.checkpoint_directory + "/" + name);
+    if (!manifest.ok()) return;
+    if (oldest == 0) oldest = manifest->segment;
+    preprocessors.insert(manifest->preprocessor);
+  }
+  if (oldest > 0) stream_->Forget(oldest, std::move(preprocessors));
 }
 
 void SchedulerShell::ShowProgress() {

@@ -27,6 +27,7 @@
 #include "scheduler/status/run_costs.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/status_page.h"
+#include "scheduler/stream/stream_feeder.h"
 
 namespace dslide {
 
@@ -89,6 +90,11 @@ class SchedulerShell {
   RunCosts WriteCosts(const RunStatus& status);
   Status WriteSummary();
   double ElapsedSeconds();
+  // Hands the core the segment of the stream that it wants, if it has come. A signal ends the
+  // stream at first.
+  void TendStream();
+  bool EndsStream();
+  void ForgetSegments();
 
   std::string run_directory_;
   AwakeClock clock_;
@@ -127,6 +133,9 @@ class SchedulerShell {
   CheckpointHook hook_;
   CheckpointCare care_;  // what hook and quota come to, for status
   CostMeter costs_;
+  std::unique_ptr<StreamFeeder> stream_;  // null: the training data is a file
+  uint32_t segment_wanted_ = 0;           // 0: none
+  bool stream_ends_ = false;
   bool terminal_;
   bool log_is_output_;  // lines of the log need not be printed as well
   bool transient_shown_ = false;

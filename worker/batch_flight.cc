@@ -118,10 +118,13 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
       const float scaled = values[j] / (1.0f - drop);
       part.values.push_back(std::isfinite(scaled) ? scaled : values[j]);
     }
-    // The hidden bias is the row of feature D, present in every sample.
-    SparseRows& bias_part = features_[owner(input, config_.model.features)];
-    bias_part.ids.push_back(config_.model.features);
-    bias_part.values.push_back(1.0f);
+    // The hidden bias is the row of feature D, present in every sample. Where D grows there is
+    // none.
+    if (!config_.train.open_vocabulary) {
+      SparseRows& bias_part = features_[owner(input, config_.model.features)];
+      bias_part.ids.push_back(config_.model.features);
+      bias_part.values.push_back(1.0f);
+    }
     for (const uint32_t label : batch.labels.Ids(i)) {
       labels_[owner(neurons, label)].ids.push_back(label);
     }

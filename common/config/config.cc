@@ -101,6 +101,7 @@ class Builder {
 
  private:
   Status CheckDenseLayers() const;
+  Status CheckStream() const;
   Error Refuse(std::string_view name, std::string_view rule) const;
 
   Config config_;
@@ -138,6 +139,30 @@ Status Builder::CheckDenseLayers() const {
                             bytes >> 20, kMostMessageBytes >> 20));
 }
 
+// What a model cannot have that grows while it is trained.
+Status Builder::CheckStream() const {
+  const TrainConfig& train = config_.train;
+  const ModelConfig& model = config_.model;
+  if (!train.open_vocabulary) return {};
+  constexpr const char* kNot = "not with train.open_vocabulary";
+  if (IsOfTokens(config_.text)) return Refuse("text.format", kNot);
+  if (config_.text.hash_bits > 0) return Refuse("text.hash_bits", kNot);
+  if (!model.dense.empty()) return Refuse("model.hidden", std::string(kNot) + ": give one number");
+  if (model.neurons == Neurons::kCentroids) return Refuse("model.neurons", kNot);
+  if (model.sharing == Sharing::kSample) return Refuse("model.sharing", kNot);
+  if (model.active == ActiveSet::kLsh || model.active == ActiveSet::kSampled) {
+    return Refuse("model.active", std::string(kNot) + ": mass or all");
+  }
+  if (train.epochs != 0 && train.epochs != kMostSegments) return Refuse("train.epochs", kNot);
+  if (train.decay == Decay::kCosine) return Refuse("train.decay", kNot);
+  if (train.min_label_samples > 1) {
+    return Refuse("train.min_label_samples", std::string(kNot) + ", which has train.admit_count");
+  }
+  if (!train.label_names.empty()) return Refuse("train.label_names", kNot);
+  if (train.exclude_own_features) return Refuse("train.exclude_own_features", kNot);
+  return {};
+}
+
 Status Builder::CheckTogether() const {
   const HashConfig& hash = config_.hash;
   const uint32_t max_k = kMaxCodeBits / BitsPerHash(hash);
@@ -164,6 +189,7 @@ Status Builder::CheckTogether() const {
     return Refuse("model.activation", "linear goes with one number in model.hidden");
   }
   DSLIDE_RETURN_IF_ERROR(CheckDenseLayers());
+  DSLIDE_RETURN_IF_ERROR(CheckStream());
   if (config_.train.audit > 0.0f && config_.train.staleness != 0) {
     return Refuse("train.audit", "only with train.staleness = 0 a batch gives the same twice");
   }

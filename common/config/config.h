@@ -76,12 +76,17 @@ struct HashConfig {
 };
 
 struct TrainConfig {
-  std::string data;                // training file
-  std::string test;                // evaluation file; empty: no evaluation
-  std::string label_names;         // tab-separated label id ... name; empty: none
-  uint32_t min_label_samples = 1;  // labels of fewer samples are left out
-  uint32_t epochs = 0;             // 0: derived from the number of samples
-  uint32_t batch = 0;              // samples; 0: derived from their number
+  std::string data;                 // training file
+  std::string test;                 // evaluation file; empty: no evaluation
+  std::string label_names;          // tab-separated label id ... name; empty: none
+  uint32_t min_label_samples = 1;   // labels of fewer samples are left out
+  bool open_vocabulary = false;     // a stream, whose labels and words come while it is trained
+  uint32_t segment_samples = 8192;  // of a segment of the stream, at most
+  uint32_t segment_s = 10;          // after which a segment ends with what has come
+  uint32_t admit_count = 2;         // samples that a word or label needs to be taken up
+  uint32_t expire_segments = 1000;  // without a word or label after which it goes; 0: never
+  uint32_t epochs = 0;              // 0: derived from the number of samples
+  uint32_t batch = 0;               // samples; 0: derived from their number
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;
   float learning_rate = 0.0f;                        // 0: derived from optimiser, H and batch
   float beta1 = 0.9f;                                // Adam
@@ -106,6 +111,7 @@ struct TrainConfig {
   uint32_t evaluate_samples = 4000;  // drawn at random after each epoch; all after the last
   uint32_t probe_batches = 50;       // batches between measurements of active-set recall
   uint32_t probe_samples = 16;       // samples of the batch it is measured on; 0: never
+  uint32_t epoch_samples = 0;        // no key: of the stream's segment in progress; 0: no stream
 
   bool operator==(const TrainConfig&) const = default;
 };
@@ -305,6 +311,15 @@ inline bool IsOfTokens(const TextConfig& text) { return text.format != TextForma
 
 // Whether h is the sum of input rows as it is, without relu.
 inline bool IsLinear(const ModelConfig& model) { return model.activation == Activation::kLinear; }
+
+// Of a run with train.open_vocabulary, as far as it does not grow: what follows from the size of a
+// model must not depend on the beginning of the stream. Its segments are its epochs.
+constexpr uint32_t kOpenFeatures = 1u << 20;
+constexpr uint32_t kOpenLabels = 1u << 20;
+constexpr uint32_t kMostSegments = 1'000'000;
+
+// The configuration by which members know a run: that of a stream does not tell its present sizes.
+Config WithoutGrowth(Config config);
 
 inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 0; }
 

@@ -94,6 +94,15 @@ ActiveSet DefaultActiveSet(const ModelConfig& model, bool synchronous) {
   return model.neurons == Neurons::kCentroids && !synchronous ? ActiveSet::kLsh : ActiveSet::kMass;
 }
 
+// Nobody knows where a stream ends, so the rate stays. What is derived from the number of labels is
+// that of many: they come.
+void ResolveStream(Config* config) {
+  config->train.epochs = kMostSegments;
+  config->train.decay = Decay::kNone;
+  if (config->model.neurons == Neurons::kAuto) config->model.neurons = Neurons::kLearned;
+  if (config->model.active == ActiveSet::kAuto) config->model.active = ActiveSet::kMass;
+}
+
 constexpr uint32_t kTokenEpochs = 5;  // as word2vec and fastText
 
 // Input rows take about a quarter of a batch's work. A model of few slots has few servers.
@@ -109,6 +118,14 @@ uint32_t BitsPerHash(const HashConfig& hash) {
                                              : static_cast<uint32_t>(std::bit_width(hash.bin) - 1);
 }
 
+Config WithoutGrowth(Config config) {
+  if (!config.train.open_vocabulary) return config;
+  config.model.features = kOpenFeatures;
+  config.model.labels = kOpenLabels;
+  config.train.epoch_samples = 0;
+  return config;
+}
+
 uint32_t DerivedEpochs(uint64_t samples) { return ScheduleFor(samples).epochs; }
 
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const DataFacts& facts) {
@@ -117,6 +134,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   model.features = features;
   model.labels = labels;
   const bool of_tokens = IsOfTokens(config->text);
+  if (config->train.open_vocabulary) ResolveStream(config);
   if (model.activation == Activation::kAuto) {
     const bool linear = of_tokens && model.dense.empty();
     model.activation = linear ? Activation::kLinear : Activation::kRelu;

@@ -1,8 +1,11 @@
 #include "common/run/slot_plan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/config/limits.h"
 
 namespace dslide {
 
@@ -37,6 +40,21 @@ std::optional<uint32_t> IndexOf(const Plan& plan, Incarnation server) {
                                   [&](const PlanServer& s) { return s.incarnation == server; });
   if (found == plan.servers.end()) return std::nullopt;
   return static_cast<uint32_t>(found - plan.servers.begin());
+}
+
+std::string WhyNoGrowth(const Growth& growth, const Config& config) {
+  if (config.train.open_vocabulary != (growth.segment > 0)) return "it does not fit the run";
+  const auto all_below = [](const std::vector<uint32_t>& ids, uint32_t bound) {
+    return std::ranges::all_of(ids, [bound](uint32_t id) { return id < bound; });
+  };
+  if (growth.segment == 0) return "";
+  if (growth.features == 0 || growth.labels == 0 || growth.features > kMostFeatures) {
+    return fmt::format("it has {} features and {} labels", growth.features, growth.labels);
+  }
+  const bool known = all_below(growth.features_again, growth.features) &&
+                     all_below(growth.labels_again, growth.labels) &&
+                     all_below(growth.labels_gone, growth.labels);
+  return known ? "" : "it has ids that the model lacks";
 }
 
 }  // namespace dslide

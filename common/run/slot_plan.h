@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "common/config/config.h"
 #include "common/run/slot_rows.h"
 #include "common/wire/messages.h"
 
@@ -30,6 +33,18 @@ inline bool HasServer(const Plan& plan, Incarnation server) {
 inline uint32_t GenerationOf(const Plan& plan) {
   return plan.generation == 0 ? plan.version : plan.generation;
 }
+
+// The configuration with the model's present sizes, if it grows.
+inline Config SizedBy(const Growth& growth, Config config) {
+  if (growth.segment == 0) return config;
+  config.model.features = growth.features;
+  config.model.labels = growth.labels;
+  config.train.epoch_samples = growth.samples;
+  return config;
+}
+
+// Why no scheduler sends this growth; "": one could.
+std::string WhyNoGrowth(const Growth& growth, const Config& config);
 
 // Whether what was said under plan version `version` holds under `plan`: plans of one generation
 // carry the same state on.

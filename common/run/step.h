@@ -21,14 +21,22 @@ inline uint64_t BatchNumber(const BatchId& batch, const TrainConfig& train,
          NumberInPass(batch.unit, batch.index, train.unit_batches);
 }
 
-// Samples of a batch; 0 if the run has no such batch.
+// Samples of the epoch in progress. The segments of a stream have numbers as if all were full; the
+// one in progress may have fewer samples.
+inline uint64_t SamplesNow(const TrainConfig& train, uint64_t train_samples) {
+  return train.epoch_samples == 0 ? train_samples : train.epoch_samples;
+}
+
+// Samples of a batch; 0 if the run has no such batch. Of a stream: of a batch of the segment in
+// progress.
 inline uint64_t SamplesOf(const BatchId& batch, const TrainConfig& train, uint64_t train_samples) {
   const uint64_t number = NumberInPass(batch.unit, batch.index, train.unit_batches);
+  const uint64_t samples = SamplesNow(train, train_samples);
   if (batch.epoch >= train.epochs || batch.index >= train.unit_batches ||
-      number >= BatchesPerEpoch(train, train_samples)) {
+      number >= BatchesPerEpoch(train, samples)) {
     return 0;
   }
-  return std::min<uint64_t>(train.batch, train_samples - number * train.batch);
+  return std::min<uint64_t>(train.batch, samples - number * train.batch);
 }
 
 // Batches of a whole step; 1 in asynchronous training.
@@ -55,11 +63,12 @@ struct StepExtent {
 };
 inline StepExtent ExtentOfStep(uint64_t step, const TrainConfig& train, uint64_t train_samples) {
   const uint64_t steps = StepsPerEpoch(train, train_samples);
-  const uint64_t batches = BatchesPerEpoch(train, train_samples);
+  const uint64_t samples = SamplesNow(train, train_samples);
   const uint64_t begin = step % steps * BatchesPerStep(train);
-  const uint64_t end = std::min(batches, begin + BatchesPerStep(train));
-  return {step / steps * batches + begin, end - begin,
-          std::min(train_samples, end * train.batch) - begin * train.batch};
+  const uint64_t end =
+      std::max(begin, std::min(BatchesPerEpoch(train, samples), begin + BatchesPerStep(train)));
+  return {step / steps * BatchesPerEpoch(train, train_samples) + begin, end - begin,
+          std::min(samples, end * train.batch) - std::min(samples, begin * train.batch)};
 }
 
 }  // namespace dslide

@@ -275,7 +275,9 @@ Preprocessor::Preprocessor(Vectorizer vectorizer, std::vector<std::string> label
       label_names_(std::move(label_names)),
       unknown_(std::make_unique<UnknownLabels>()),
       word_labels_(std::make_unique<WordLabels>()) {
-  for (uint32_t id = 0; id < label_names_.size(); ++id) label_ids_.emplace(label_names_[id], id);
+  for (uint32_t id = 0; id < label_names_.size(); ++id) {
+    if (!label_names_[id].empty()) label_ids_.emplace(label_names_[id], id);
+  }
 }
 
 std::optional<uint32_t> Preprocessor::LabelId(const std::string& name) const {

@@ -76,6 +76,7 @@ Vectorizer::Vectorizer(const TextConfig& config, Vocabulary vocabulary)
   places_.assign(std::bit_ceil(2 * vocabulary_.hashes.size() + 2), {0, kFree});
   const size_t mask = places_.size() - 1;
   for (uint32_t id = 0; id < size(); ++id) {
+    if (vocabulary_.weights[id] == 0) continue;  // the id is free
     size_t at = vocabulary_.hashes[id] & mask;
     while (places_[at].id != kFree) at = (at + 1) & mask;
     places_[at] = {vocabulary_.hashes[id], id};

@@ -29,7 +29,7 @@ class Vectorizer {
   // The parts of one, by feature id.
   struct Vocabulary {
     std::vector<uint64_t> hashes;  // of terms
-    std::vector<float> weights;    // idf
+    std::vector<float> weights;    // idf; 0: the id is free (open_vocabulary.h)
     std::vector<TermBlock> blocks;
     std::vector<std::string> names;  // for people
   };

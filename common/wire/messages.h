@@ -132,12 +132,25 @@ struct PlanServer {
   Incarnation incarnation = {};
   bool operator==(const PlanServer&) const = default;
 };
+// How a model grows that takes up features and labels while it trains (train.open_vocabulary). Rows
+// that the model did not have begin as at the start of a run.
+struct Growth {
+  uint32_t segment = 0;   // of the stream, from 1, with whose samples training goes on; 0: none
+  uint32_t features = 0;  // of the model
+  uint32_t labels = 0;
+  uint32_t samples = 0;                  // of the segment
+  std::vector<uint32_t> features_again;  // ids of another feature before: their rows begin anew
+  std::vector<uint32_t> labels_again;    // the same of labels
+  std::vector<uint32_t> labels_gone;     // labels that are forgotten: their neurons fall silent
+  bool operator==(const Growth&) const = default;
+};
 struct Plan {
   uint32_t version = 0;
   std::vector<PlanServer> servers;
   std::vector<uint16_t> slot_owner;  // [V]
   std::string restore = {};          // checkpoint directory; empty: fresh from the seed
   uint32_t generation = 0;           // plans of one generation carry the same state on
+  Growth growth = {};
   bool operator==(const Plan&) const = default;
 };
 struct Ready {

@@ -49,6 +49,8 @@ struct SchedulerEffects {
   std::vector<EvaluatedSample> examples;  // the last samples of the last of them
   std::optional<Manifest> manifest;       // write it; then call OnManifest()
   std::optional<uint32_t> epoch_done;     // epochs trained so far
+  // The segment of the stream that training goes on with: then call OnSegment(), or OnStreamEnd().
+  std::optional<uint32_t> segment_wanted;
   // Members that lie: their keys are not to be let in any more.
   struct Quarantine {
     Incarnation member;

@@ -26,13 +26,14 @@ Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const C
     return BadInput(fmt::format("--resume: {} is {} but {} in checkpoint {}; it cannot change",
                                 what, now, then, checkpoint));
   };
-  if (manifest.train_samples != inputs.train->size()) {
-    return differs("the number of training samples", inputs.train->size(), manifest.train_samples);
+  if (manifest.train_samples != inputs.EpochSamples()) {
+    return differs("the number of training samples", inputs.EpochSamples(), manifest.train_samples);
   }
   DSLIDE_RETURN_IF_ERROR(CheckSameSamples(inputs, manifest.train_checksum));
-  const ConfigKey* key = FixedKeyThatDiffers(inputs.config, stored);
+  const Config now = WithoutGrowth(inputs.config), then = WithoutGrowth(stored);
+  const ConfigKey* key = FixedKeyThatDiffers(now, then);
   if (key == nullptr) return {};
-  return differs(key->FullName(), key->field.format(inputs.config), key->field.format(stored));
+  return differs(key->FullName(), key->field.format(now), key->field.format(then));
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ Status CheckSomethingToResume(bool began, const LedgerState& ledger,
 }
 
 bool IsFinished(const LedgerState& ledger, Config config) {
-  if (!ledger.finished || ledger.live) return false;
+  if (!ledger.finished || ledger.live || config.train.open_vocabulary) return false;
   const Result<Config> stored = ParseConfig(ledger.run.config, "the ledger");
   if (!stored.ok() || stored->model.features == 0 || stored->model.labels == 0) return false;
   const TrainConfig& then = stored->train;
@@ -68,10 +69,10 @@ bool IsFinished(const LedgerState& ledger, Config config) {
 Status FindWhatToResume(bool began, RunInputs* inputs) {
   const LedgerState& ledger = inputs->ledger;
   if (ledger.opened) {
-    if (ledger.run.train_samples != inputs->train->size()) {
+    if (ledger.run.train_samples != inputs->EpochSamples()) {
       return BadInput(
           fmt::format("--resume: the run has {} training samples, not {}; name the same train.data",
-                      ledger.run.train_samples, inputs->train->size()));
+                      ledger.run.train_samples, inputs->EpochSamples()));
     }
     DSLIDE_RETURN_IF_ERROR(CheckSameSamples(*inputs, ledger.run.train_checksum));
     inputs->run = ledger.run.run;

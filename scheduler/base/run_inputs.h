@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "common/data/dataset.h"
 #include "common/data/measures/metrics.h"
 #include "common/security/keyed_hash.h"
+#include "common/wire/messages.h"
 #include "scheduler/ledger/ledger.h"
 
 namespace dslide {
@@ -28,6 +30,33 @@ struct RunContext {
   bool keyed = false;         // members have keys, whose fingerprints incarnations begin with
   uint64_t preprocessor = 0;  // checksum of its file; 0: samples are numbers
   HashKey ticket_key = {};    // of this life's tickets and receipts; servers know it too
+  // Of a stream (train.open_vocabulary), whose segments are epochs: the number of the one that
+  // `train` is, from 1. `config` and `preprocessor` are those to which the model has grown.
+  uint32_t segment = 0;
+
+  bool is_stream() const { return config.train.open_vocabulary; }
+  // Of an epoch; of a stream: of a full segment.
+  uint64_t EpochSamples() const {
+    return is_stream() ? config.train.segment_samples : train->size();
+  }
+};
+
+// A part of a stream, with what it makes of the model.
+struct StreamSegment {
+  Growth growth;
+  std::shared_ptr<const Dataset> data;
+  // Some of the samples, with all of their labels: the model is asked for them before it is trained
+  // on the segment.
+  std::shared_ptr<const Dataset> unseen;
+  uint64_t preprocessor = 0;  // checksum of its file
+  std::string line;           // for people: what has come and gone; empty: nothing
+};
+
+// There is no segment `number` of a stream, nor will there be.
+struct StreamEnd {
+  uint32_t number = 0;
+  Status why;                           // not ok: what is wrong with it
+  std::shared_ptr<const Dataset> test;  // for the last evaluation; null: there is none
 };
 
 // The same, with what earlier lives have left.
@@ -38,6 +67,9 @@ struct RunInputs : RunContext {
   std::optional<Manifest> checkpoint = {};    // the newest complete one, to go back to
   std::string checkpoint_path = {};           // its own directory
   std::vector<std::string> checkpoints = {};  // names of all complete ones, oldest first
+  // Of a stream: what `train` is of, and the first segment of the run, if that is known still.
+  std::optional<StreamSegment> stream = {};
+  std::optional<StreamSegment> first_segment = {};  // without data
 };
 
 }  // namespace dslide

@@ -84,9 +84,10 @@ void Checkpointer::Begin(const RunContext& run, const Plan& plan, const Roster& 
   manifest.batches = contents.counted.batches;
   manifest.samples = contents.counted.samples;
   manifest.done = std::move(contents.counted.done);
-  manifest.train_samples = run.train->size();
+  manifest.train_samples = run.EpochSamples();
   manifest.train_checksum = run.train_checksum;
   manifest.preprocessor = run.preprocessor;
+  manifest.segment = plan.growth.segment;
   manifest.ledger_position = out->ledger_entries();
   std::vector<uint16_t> shard_of;  // [plan.servers]
   std::vector<CheckpointRound::Server> servers;

@@ -7,6 +7,7 @@
 
 #include "common/base/plural.h"
 #include "scheduler/core/replanning.h"
+#include "scheduler/core/stream_course.h"
 
 namespace dslide {
 namespace {
@@ -15,12 +16,15 @@ namespace {
 constexpr int64_t kTrialMs = 10000;
 constexpr int64_t kDoubtMs = 60000;
 
+// A stream may have ended because something is wrong with it.
+Status EndOf(const RunState& run) { return run.stream_end ? run.stream_end->why : Status(); }
+
 void EndEvaluation(RunState* run, int64_t now_ms) {
   std::vector<EvaluatedSample> examples;
   const EvaluationResult result = run->pass().EndEvaluation(&examples);
   run->totals.last_evaluation = result;
   run->out.ShowEvaluation(result, std::move(examples));
-  if (result.final) return Finish(run, {}, "training is finished", now_ms);
+  if (result.final) return Finish(run, EndOf(*run), "training is finished", now_ms);
   run->clock.Start(now_ms);
   run->pass().BeginEpoch(run->inputs);
 }
@@ -29,13 +33,14 @@ void EndEvaluation(RunState* run, int64_t now_ms) {
 void BeginNextPass(RunState* run, int64_t now_ms) {
   run->clock.Stop(run->roster().cpu_seconds(), now_ms);
   const bool last = run->pass().training_complete();
+  if (run->inputs.is_stream() && !last) return TendStream(run, now_ms);
   const bool evaluate = run->inputs.test != nullptr && run->inputs.test->size() > 0 &&
                         (last || run->inputs.config.train.evaluate_samples > 0);
   if (evaluate) {
     run->pass().BeginEvaluation(run->inputs, last, run->inverse_propensities,
                                 static_cast<int64_t>(run->roster().BatchMs()));
   } else if (last) {
-    Finish(run, {}, "training is finished", now_ms);
+    Finish(run, EndOf(*run), "training is finished", now_ms);
   } else {
     run->clock.Start(now_ms);
     run->pass().BeginEpoch(run->inputs);

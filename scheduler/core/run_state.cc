@@ -10,15 +10,17 @@ namespace {
 
 // Servers of an earlier life may hold its state, unless they would work by another configuration.
 bool ServersHoldState(const RunInputs& inputs) {
-  return inputs.ledger.live && inputs.ledger.run.config == FormatConfig(inputs.config);
+  return inputs.ledger.live &&
+         inputs.ledger.run.config == FormatConfig(WithoutGrowth(inputs.config));
 }
 
 // Whether a rising loss means that the model becomes worse. Epochs that form centroids have other
-// losses than those that learn, and the sigmoid loss has no scale. In synchronous training audits
+// losses than those that learn, the sigmoid loss has no scale, and that of a stream rises with new
+// labels. In synchronous training audits
 // find what gradients are wrong.
 bool WatchesDrift(const Config& config) {
-  return !IsSynchronous(config.train) && config.model.neurons != Neurons::kCentroids &&
-         config.model.loss == Loss::kSoftmax;
+  return !config.train.open_vocabulary && !IsSynchronous(config.train) &&
+         config.model.neurons != Neurons::kCentroids && config.model.loss == Loss::kSoftmax;
 }
 
 CountedWork WorkIn(const LedgerState& ledger) {
@@ -42,9 +44,9 @@ RunState::RunState(RunInputs run_inputs, int64_t now_ms)
     drift.emplace(BatchesPerEpoch(inputs.config.train, inputs.train->size()),
                   inputs.config.model.labels);
   }
-  const std::string config = FormatConfig(inputs.config);
+  const std::string config = FormatConfig(WithoutGrowth(inputs.config));
   if (!inputs.ledger.opened || inputs.ledger.run.config != config) {
-    out.Record(LedgerOpened{inputs.run, config, inputs.train->size(), inputs.train_checksum});
+    out.Record(LedgerOpened{inputs.run, config, inputs.EpochSamples(), inputs.train_checksum});
   }
 }
 

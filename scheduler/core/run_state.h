@@ -82,6 +82,11 @@ struct RunState {
   std::optional<DriftAlarm> drift;  // none: the loss does not tell (see WatchesDrift)
   RunTotals totals;
   TrainingClock clock;
+  // Of a stream: the segment that has come for the next pass, and what the shell was asked for.
+  std::optional<StreamSegment> next_segment;
+  std::optional<StreamEnd> stream_end;
+  uint32_t segment_wanted = 0;
+  uint32_t segment_evaluated = 0;
   Outbox out;
 };
 

@@ -30,7 +30,7 @@ std::vector<SeatStatus> SeatsOf(const Cluster& cluster) {
 }
 
 double ProgressOf(const RunContext& run, const Pass& pass) {
-  const uint64_t per_epoch = BatchesPerEpoch(run.config.train, run.train->size());
+  const uint64_t per_epoch = BatchesPerEpoch(run.config.train, run.EpochSamples());
   const uint64_t total = per_epoch * run.config.train.epochs;
   if (total == 0) return 1.0;
   const uint64_t in_epoch = pass.begun() ? pass.done() : pass.counted().done.size();
@@ -66,6 +66,7 @@ RunStatus Describe(const RunState& run, int64_t now_ms) {
   status.batches = run.pass().counted().batches;
   status.samples = run.pass().counted().samples;
   status.progress = ProgressOf(run.inputs, run.pass());
+  status.awaits_segment = run.inputs.is_stream() && run.InPass() && run.pass().between_passes();
   status.work = run.totals.work;
   status.lease_bytes_per_sample = run.totals.LeaseBytesPerSample();
   status.training_ms = run.clock.Millis(now_ms);

@@ -67,7 +67,8 @@ struct RunStatus {
   uint32_t epoch = 0;  // in progress, or epochs trained
   uint64_t batches = 0;
   uint64_t samples = 0;
-  double progress = 0;  // share of all epochs' batches that count, [0, 1]
+  bool awaits_segment = false;  // of a stream: nothing is trained until more has come
+  double progress = 0;          // share of all epochs' batches that count, [0, 1]
   // All work of this life of the scheduler, also what a recovery took back.
   TrainingStats work;
   double lease_bytes_per_sample = 0;  // of training leases

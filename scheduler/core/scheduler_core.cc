@@ -13,6 +13,7 @@
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
 #include "scheduler/core/seating.h"
+#include "scheduler/core/stream_course.h"
 #include "scheduler/members/planned_servers.h"
 #include "scheduler/pass/report_check.h"
 
@@ -67,6 +68,7 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
   const bool finished = run_.Finished();
   if (const auto* ready = std::get_if<Ready>(&message.body)) {
     OnReady(&run_, member, *ready, now_ms);
+    TendStream(&run_, now_ms);
   } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message.body)) {
     OnHeartbeat(member, *heartbeat, message, now_ms);
   } else if (std::holds_alternative<Leave>(message.body)) {
@@ -343,6 +345,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   if (run_.Finished()) return Drain();
   SendAgain(now_ms);
   TendPlan(&run_, now_ms);
+  TendStream(&run_, now_ms);
   Advise(now_ms);
   // Servers make batches wait: for their step, or all while a server is missing. So does a pause.
   const bool all_wait = !run_.InPass() || run_.change().paused();
@@ -393,6 +396,17 @@ void SchedulerCore::Advise(int64_t now_ms) {
   measures.capacities_measured = loads.CapacitiesMeasured(planned);
   run_.advisor.Decide(run_.roster(), measures, now_ms, &run_.out);
   run_.balancer.Keep(run_.cluster.ForgetTheGone());
+}
+
+SchedulerCore::Effects SchedulerCore::OnSegment(StreamSegment segment, int64_t now_ms) {
+  TakeSegment(&run_, std::move(segment), now_ms);
+  ServePending(now_ms);
+  return Drain();
+}
+
+SchedulerCore::Effects SchedulerCore::OnStreamEnd(StreamEnd end, int64_t now_ms) {
+  EndStream(&run_, std::move(end), now_ms);
+  return Drain();
 }
 
 SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {

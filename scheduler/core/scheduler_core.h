@@ -72,6 +72,10 @@ class SchedulerCore {
   Effects OnLedgerFailure(const Status& status, int64_t now_ms);
   // What a message of this core took on the wire.
   void CountSent(const Body& body, size_t bytes) { run_.totals.CountSent(body, bytes); }
+  // Of a stream, whenever Effects::segment_wanted asks: that segment, or the news that it will not
+  // come.
+  Effects OnSegment(StreamSegment segment, int64_t now_ms);
+  Effects OnStreamEnd(StreamEnd end, int64_t now_ms);
   // SIGTERM or SIGINT: checkpoint what there is, then stop with exit code 85.
   Effects RequestStop(int64_t now_ms);
 

@@ -9,6 +9,7 @@
 #include "common/base/plural.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
+#include "scheduler/core/stream_course.h"
 #include "scheduler/plan/seat_policy.h"
 
 namespace dslide {
@@ -35,8 +36,8 @@ void Go(RunState* run, int64_t now_ms) {
     run->checkpointer.BeginInterval(now_ms);
     run->clock.Start(now_ms);
     run->pass().Begin(run->inputs, &run->out);
-    run->pass().Commit(run->inputs, run->roster(),
-                       &run->out);  // tells the servers where the run begins
+    // Tells the servers where the run begins; of a stream, its segment does so.
+    if (!run->inputs.is_stream()) run->pass().Commit(run->inputs, run->roster(), &run->out);
   }
   Proceed(run, now_ms);
   run->out.SendToAll(run->roster(), Role::kWorker, run->plan());
@@ -192,6 +193,7 @@ void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
   run->cluster.seats.BeginGeneration(servers, std::move(slot_owner),
                                      run->checkpointer.newest_directory(), &run->cluster.roster,
                                      now_ms);
+  run->cluster.seats.SetGrowth(GrowthToRestore(run));
   for (const PlanServer& server : run->plan().servers)
     run->cluster.loads.WarmUp(server.incarnation);
   run->stage = RunState::Stage::kLoading;

@@ -41,6 +41,11 @@ Offset<flatbuffers::String> StringOrNone(FlatBufferBuilder& to, const std::strin
   return text.empty() ? Offset<flatbuffers::String>() : to.CreateString(text);
 }
 
+Offset<flatbuffers::Vector<uint32_t>> NumbersOrNone(FlatBufferBuilder& to,
+                                                    const std::vector<uint32_t>& numbers) {
+  return numbers.empty() ? Offset<flatbuffers::Vector<uint32_t>>() : to.CreateVector(numbers);
+}
+
 Event Build(FlatBufferBuilder& to, const LedgerOpened& e) {
   const auto config = StringOrNone(to, e.config);
   return ledger::CreateOpened(to, e.run.value, config, e.train_samples, e.train_checksum).Union();
@@ -56,7 +61,13 @@ Event Build(FlatBufferBuilder& to, const LedgerPlanned& e) {
   const auto list = to.CreateVector(servers);
   const auto owners = to.CreateVector(e.plan.slot_owner);
   const auto restore = StringOrNone(to, e.plan.restore);
-  return ledger::CreatePlanned(to, e.plan.version, list, owners, restore, e.plan.generation)
+  const Growth& growth = e.plan.growth;
+  const auto features_again = NumbersOrNone(to, growth.features_again);
+  const auto labels_again = NumbersOrNone(to, growth.labels_again);
+  const auto labels_gone = NumbersOrNone(to, growth.labels_gone);
+  return ledger::CreatePlanned(to, e.plan.version, list, owners, restore, e.plan.generation,
+                               growth.segment, growth.features, growth.labels, growth.samples,
+                               features_again, labels_again, labels_gone)
       .Union();
 }
 
@@ -91,6 +102,10 @@ Event Build(FlatBufferBuilder& to, const LedgerStopped& e) {
 
 std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->str(); }
 
+std::vector<uint32_t> Numbers(const flatbuffers::Vector<uint32_t>* v) {
+  return v == nullptr ? std::vector<uint32_t>() : std::vector<uint32_t>(v->begin(), v->end());
+}
+
 LedgerEntry Read(const ledger::Opened& e) {
   return LedgerOpened{{e.run_id()}, Text(e.config()), e.train_samples(), e.train_checksum()};
 }
@@ -100,6 +115,13 @@ LedgerEntry Read(const ledger::Planned& e) {
   plan.version = e.version();
   plan.restore = Text(e.restore());
   plan.generation = e.generation();
+  plan.growth = {e.segment(),
+                 e.features(),
+                 e.labels(),
+                 e.segment_samples(),
+                 Numbers(e.features_again()),
+                 Numbers(e.labels_again()),
+                 Numbers(e.labels_gone())};
   if (e.servers() != nullptr) {
     for (const ledger::Server* s : *e.servers()) {
       plan.servers.push_back({Text(s->name()), Text(s->address()), {s->incarnation()}});

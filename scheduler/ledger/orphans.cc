@@ -45,7 +45,9 @@ std::optional<Manifest> AccountOf(const LedgerState& ledger, const Config& confi
   Manifest manifest;
   manifest.preprocessor = preprocessor;
   manifest.run = ledger.run.run;
-  manifest.config = ledger.run.config;
+  const bool is_stream = ledger.plan.growth.segment > 0;
+  manifest.config = is_stream ? FormatConfig(config) : ledger.run.config;
+  manifest.segment = ledger.plan.growth.segment;
   manifest.epoch = ledger.epoch;
   manifest.train_samples = ledger.run.train_samples;
   manifest.ledger_position = ledger.entries;
@@ -57,13 +59,12 @@ std::optional<Manifest> AccountOf(const LedgerState& ledger, const Config& confi
     const uint64_t first = ledger.epoch * StepsPerEpoch(config.train, samples);
     if (committed < first) return std::nullopt;
     std::erase_if(manifest.done, [&](const DoneBatch& b) {
-      return StepOf({ledger.epoch, b.unit, b.index}, config.train, samples) >= committed;
+      const BatchId batch{ledger.epoch, b.unit, b.index};
+      if (StepOf(batch, config.train, samples) < committed) return false;
+      manifest.batches--;
+      manifest.samples -= SamplesOf(batch, config.train, samples);
+      return true;
     });
-    manifest.batches = ledger.epoch * BatchesPerEpoch(config.train, samples) + manifest.done.size();
-    manifest.samples = ledger.epoch * samples;
-    for (const DoneBatch& b : manifest.done) {
-      manifest.samples += SamplesOf({ledger.epoch, b.unit, b.index}, config.train, samples);
-    }
   }
   manifest.name = CheckpointName(manifest.batches);
   return manifest;
@@ -71,8 +72,9 @@ std::optional<Manifest> AccountOf(const LedgerState& ledger, const Config& confi
 
 Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committed,
              uint64_t preprocessor) {
-  const Result<Config> config = ParseConfig(ledger.run.config, "the ledger's configuration");
+  Result<Config> config = ParseConfig(ledger.run.config, "the ledger's configuration");
   DSLIDE_RETURN_IF_ERROR(config);
+  *config = SizedBy(ledger.plan.growth, *std::move(config));
   std::optional<Manifest> manifest = AccountOf(ledger, *config, committed, preprocessor);
   if (!manifest) return {};
   std::error_code error;

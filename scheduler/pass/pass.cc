@@ -24,7 +24,7 @@ void Pass::Begin(const RunContext& run, Outbox* out) {
   const TrainConfig& train = run.config.train;
   begun_ = true;
   training_complete_ = counted_.epoch >= train.epochs;
-  if (training_complete_) return;
+  if (training_complete_ || run.is_stream()) return;
   BeginEpoch(run);
   if (counted_.batches > 0) {
     out->Notice(fmt::format("going on at epoch {}, {} of {} batches done", counted_.epoch + 1,
@@ -42,6 +42,11 @@ void Pass::BeginEpoch(const RunContext& run) {
   book_.emplace(order_->batches(), train.unit_batches);
   leased_end_ = 0;
   lease_end_.reset();
+  before_batches_ = counted_.batches - counted_.done.size();
+  before_samples_ = counted_.samples;
+  for (const DoneBatch& done : counted_.done) {
+    before_samples_ -= SamplesOf({counted_.epoch, done.unit, done.index}, train, run.train->size());
+  }
   if (IsSynchronous(train)) {
     told_batches_ = 0;
     BeginSteps(run);
@@ -59,7 +64,7 @@ void Pass::BeginSteps(const RunContext& run) {
   const TrainConfig& train = run.config.train;
   BeginAudits(run, train.audit, kMostAuditPatienceMs);
   steps_.emplace(order_->batches(), BatchesPerStep(train),
-                 counted_.epoch * StepsPerEpoch(train, run.train->size()),
+                 counted_.epoch * StepsPerEpoch(train, run.EpochSamples()),
                  static_cast<uint64_t>(train.staleness));
 }
 
@@ -295,7 +300,7 @@ void Pass::Commit(const RunContext& run, const Roster& roster, Outbox* out) {
   const TrainConfig& train = run.config.train;
   if (!IsSynchronous(train)) return;
   const uint64_t complete =
-      steps_ ? steps_->committed() : counted_.epoch * StepsPerEpoch(train, run.train->size());
+      steps_ ? steps_->committed() : counted_.epoch * StepsPerEpoch(train, run.EpochSamples());
   if (told_ == complete) return;
   told_ = complete;
   if (steps_) told_batches_ = steps_->CommittedBatches();
@@ -329,7 +334,7 @@ uint64_t Pass::BatchesServersTake(const TrainConfig& train) const {
 }
 
 uint64_t Pass::BatchesToSave() const {
-  return steps_ ? counted_.epoch * book_->batches() + told_batches_ : counted_.batches;
+  return steps_ ? before_batches_ + told_batches_ : counted_.batches;
 }
 
 CountedWork Pass::WorkToSave(const RunContext& run) const {
@@ -345,7 +350,7 @@ CountedWork Pass::WorkToSave(const RunContext& run) const {
   }
   if (steps_) {
     const uint64_t samples = run.train->size();
-    work.samples = counted_.epoch * samples + std::min(samples, told_batches_ * train.batch);
+    work.samples = before_samples_ + std::min(samples, told_batches_ * train.batch);
   }
   return work;
 }
@@ -353,7 +358,9 @@ CountedWork Pass::WorkToSave(const RunContext& run) const {
 void Pass::CheckInvariants(const RunContext& run) const {
   const bool synchronous = IsSynchronous(run.config.train);
   DSLIDE_CHECK(!book_ || (begun_ && order_));
-  DSLIDE_CHECK(!begun_ || counted_.done.empty() || training_complete_);
+  // The segment of a stream that is in progress may have to come again.
+  const bool waits = run.is_stream() && !book_;
+  DSLIDE_CHECK(!begun_ || counted_.done.empty() || training_complete_ || waits);
   DSLIDE_CHECK(!evaluation_ || (book_ && !steps_));
   DSLIDE_CHECK(!steps_ || (book_ && synchronous));
   DSLIDE_CHECK(!book_ || book_->done() <= book_->batches());

@@ -60,6 +60,8 @@ class Pass {
   [[nodiscard]] bool EvaluateAgain(const RunContext& run);
   // Another slot plan is about to be in force.
   void OnPlanSwitch();
+  // A stream has ended: no epoch comes after those that are done. REQUIRES between_passes().
+  void EndTraining() { training_complete_ = true; }
   // The run is over.
   void Stop();
 
@@ -158,6 +160,8 @@ class Pass {
   // Of the pass in progress.
   std::optional<DataOrder> order_;
   std::optional<LeaseBook> book_;  // none between two passes
+  uint64_t before_batches_ = 0;    // that counted before the epoch in progress
+  uint64_t before_samples_ = 0;
   std::optional<StepBook> steps_;  // of book_, in synchronous training
   std::optional<Audits> audits_;   // in synchronous training, and in evaluations of runs with keys
   std::optional<Evaluation> evaluation_;

@@ -125,7 +125,8 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     if (join.plan_version < seats.plan().version) out->Send(member, seats.plan());
   }
   out->Reply(member, message,
-             JoinReply{member.name, FormatConfig(run.config), run.train->size(), run.train_checksum,
+             JoinReply{member.name, FormatConfig(WithoutGrowth(run.config)), run.EpochSamples(),
+                       run.train_checksum,
                        is_server ? Bytes(run.ticket_key.begin(), run.ticket_key.end()) : Bytes()});
   return {&member, !known};
 }

@@ -175,7 +175,8 @@ std::optional<PlanSwitchReport> PlanChange::OnReady(const Ready& ready, const Pl
   if (!roster.AllReady()) return std::nullopt;
   const PlanSwitchReport complete = report;
   switch_.reset();
-  out->Notice(SwitchLine(plan, complete));
+  // A stream has a plan for each segment, most of which move nothing.
+  if (plan.growth.segment == 0 || complete.slots > 0) out->Notice(SwitchLine(plan, complete));
   return complete;
 }
 

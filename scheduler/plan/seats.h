@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -70,6 +71,8 @@ class Seats {
   // A plan by which the servers go back to the checkpoint in the directory `restore`.
   void BeginGeneration(const std::vector<SeatedServer>& servers, std::vector<uint16_t> slot_owner,
                        const std::string& restore, Roster* roster, int64_t now_ms);
+  // What the model of the new generation has grown to. Call it before the plan is sent.
+  void SetGrowth(Growth growth) { plan_.growth = std::move(growth); }
   // The next plan of this generation: recorded, and sent to all.
   void SwitchTo(Plan next, Roster* roster, int64_t now_ms, Outbox* out);
   // The plan without these seats, which have no slots. Their servers may not come back.

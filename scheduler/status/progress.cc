@@ -19,6 +19,14 @@ std::string Grouped(double value) {
   return grouped;
 }
 
+std::string StreamText(const ProgressMeter::Reading& r) {
+  std::string line =
+      fmt::format("segment {}  {} samples", r.epoch, Grouped(static_cast<double>(r.samples)));
+  line += r.awaits_segment ? "  waiting for more"
+                           : fmt::format("  {} samples/s", Grouped(r.samples_per_second));
+  return line + fmt::format("  labels {}  features {}", Grouped(r.labels), Grouped(r.features));
+}
+
 }  // namespace
 
 std::string FormatDuration(double seconds) {
@@ -44,7 +52,11 @@ ProgressMeter::Reading ProgressMeter::Sample(const RunStatus& status) {
   reading.progress = status.progress;
   reading.epochs = train.epochs;
   reading.epoch = std::min(train.epochs, status.epoch + 1);
-  if (rate_ > 0) {
+  reading.is_stream = status.run->is_stream();
+  reading.awaits_segment = status.awaits_segment;
+  reading.features = status.run->config.model.features;
+  reading.labels = status.run->config.model.labels;
+  if (rate_ > 0 && !reading.is_stream) {
     const double all = static_cast<double>(status.run->train->size()) * train.epochs;
     reading.eta_seconds = all * (1.0 - reading.progress) / rate_;
   }
@@ -55,8 +67,9 @@ ProgressMeter::Reading ProgressMeter::Sample(const RunStatus& status) {
 std::string ProgressText(const ProgressMeter::Reading& r) {
   const TrainingStats& s = r.recent;
   const double in_epoch = std::min(100.0, 100.0 * (r.progress * r.epochs - (r.epoch - 1)));
-  std::string line = fmt::format("epoch {}/{} {:3.0f}%  {} samples/s", r.epoch, r.epochs, in_epoch,
-                                 Grouped(r.samples_per_second));
+  std::string line = r.is_stream ? StreamText(r)
+                                 : fmt::format("epoch {}/{} {:3.0f}%  {} samples/s", r.epoch,
+                                               r.epochs, in_epoch, Grouped(r.samples_per_second));
   if (r.eta_seconds >= 0) line += fmt::format("  ETA {}", FormatDuration(r.eta_seconds));
   if (s.samples > 0) {
     line += fmt::format("  loss {:.3f}  active {}/sample  {} B/sample", s.Loss(),

@@ -21,6 +21,11 @@ class ProgressMeter {
     double eta_seconds = -1;  // -1: not known yet
     TrainingStats recent;
     std::optional<double> p_at_1;  // of the last evaluation
+    // Of a stream, whose epochs are segments: what the model has grown to.
+    bool is_stream = false;
+    bool awaits_segment = false;
+    uint32_t features = 0;
+    uint32_t labels = 0;
   };
 
   // Reads the totals of the run; later calls have later statuses.

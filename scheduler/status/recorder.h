@@ -39,6 +39,9 @@ class RunRecorder {
   // Opens the files, and goes on with those of an earlier life. state() says whether that worked.
   RunRecorder(const std::string& run_directory, const RunContext& run, LabelNames names);
 
+  // Of the labels of the evaluations to come.
+  void SetNames(LabelNames names) { names_ = std::move(names); }
+
   // Not ok: metrics.jsonl cannot be written. Names the file.
   Status state() const;
 

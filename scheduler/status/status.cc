@@ -170,6 +170,11 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   json["eta_s"] = waits ? -1.0 : reading.eta_seconds;
   json["epoch"] = reading.epoch;
   json["epochs"] = reading.epochs;
+  if (reading.is_stream) {
+    json["stream"] = {{"awaits_segment", reading.awaits_segment},
+                      {"labels", reading.labels},
+                      {"features", reading.features}};
+  }
   if (reading.recent.samples > 0) json["loss"] = reading.recent.Loss();
   if (reading.p_at_1) json["p_at_1"] = *reading.p_at_1;
   json["plan_version"] = status.plan.version;

@@ -108,6 +108,7 @@ void ServerGeneration::BeginPlanSwitch(const Plan& plan, std::optional<uint32_t>
   const std::vector<SlotId> had = seat.OwnSlots();
   const Plan before = std::exchange(seat.plan, plan);
   seat.index = index;
+  seat.config = SizedBy(plan.growth, std::move(seat.config));
   out->set_plan_version(plan.version);
   saver.ForgetLast();
   requests.RefuseWaiting(plan.version, now_ms * 1000, out);

@@ -97,6 +97,9 @@ void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
       !std::ranges::all_of(plan.slot_owner, has_server)) {
     return out_.Warn(fmt::format("slot plan {} is refused: it does not fit the run", plan.version));
   }
+  if (const std::string why = WhyNoGrowth(plan.growth, *config_); !why.empty()) {
+    return out_.Warn(fmt::format("slot plan {} is refused: {}", plan.version, why));
+  }
   if (generation_ && plan.version < plan_version()) return;
   if (generation_ && plan.version == plan_version()) {  // the answer was lost
     if (generation_->settled()) out_.ToScheduler(generation_->ready);
@@ -126,20 +129,22 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   uint32_t executors = config_->cluster.executors;
   if (executors == 0) executors = identity_.cores;
   executors = std::clamp<uint32_t>(executors, 1, config_->cluster.slots);
+  const Config sized = SizedBy(plan.growth, *config_);
   generation_.emplace(
-      ServerSeat{*config_, train_samples_, incarnation(), executors, plan, index, ticket_key_},
+      ServerSeat{sized, train_samples_, incarnation(), executors, plan, index, ticket_key_},
       std::move(checkpoints), RequestLimits::For(identity_.memory_bytes, *config_));
   out_.set_plan_version(plan.version);
   ServerLoad load;
   load.server = fmt::format("{}-{:016x}", JoinName(), incarnation().value);
-  load.config = *config_;
+  load.config = sized;
   load.train_samples = train_samples_;
   load.restore = late ? "" : plan.restore;
   load.slots = generation_->slots.Place(generation_->seat);
   load.batch_bytes =
       std::max(std::max(kLeastBatchBytes, identity_.memory_bytes / 4) / load.slots.size(),
                kBatchesBeside * MostBytesOfBatch(*config_));
-  if (!identity_.tier_directory.empty()) {
+  // The rows of a model that grows are all in memory.
+  if (!identity_.tier_directory.empty() && !config_->train.open_vocabulary) {
     load.row_bytes = identity_.memory_bytes / load.slots.size();
     load.tier_directory = identity_.tier_directory;
   }

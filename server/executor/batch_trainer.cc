@@ -395,6 +395,12 @@ Body BatchTrainer::Commit(const CommitSteps& request) {
   const bool rows = rows_.input.layer().map().size() + rows_.output.layer().map().size() > 0;
   if (!rows) steps_.Clear();
   if (!committed() || !rows) SetCommitted(std::max(request.committed, committed().value_or(0)));
+  // Of a short segment of a stream there are fewer steps than numbers.
+  const bool at_segment = config_.train.open_vocabulary &&
+                          request.committed % StepsPerEpoch(config_.train, train_samples_) == 0;
+  if (at_segment && !steps_.holds()) {
+    SetCommitted(std::max(request.committed, committed().value_or(0)));
+  }
   while (*committed() < request.committed) {
     const Result<const StepSums::Step*> step = steps_.Next();
     if (!step.ok()) return Refuse(step.error().message);

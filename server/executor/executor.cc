@@ -8,6 +8,8 @@
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
 #include "common/base/process.h"
+#include "common/run/slot_plan.h"
+#include "common/run/step.h"
 
 namespace dslide {
 namespace {
@@ -32,6 +34,7 @@ uint64_t SlotBytes(SlotId slot, const Layer& input, const OutputLayer& output) {
 Executor::Executor(const Config& config, uint64_t train_samples, std::span<const SlotId> slots,
                    uint32_t cluster_index, Purpose purpose, const Kernels& kernels)
     : config_(config),
+      train_samples_(train_samples),
       purpose_(purpose),
       cluster_index_(cluster_index),
       input_(config_, slots, purpose, kernels),
@@ -293,6 +296,7 @@ Result<Attached> Executor::DoSlotJob(const SlotJob& job) {
       exchange_.Discard(job.slots);
       break;
     case SlotJob::Kind::kSwitchPlan:
+      if (job.growth) Grow(*job.growth);  // first: slots that leave take their new rows along
       SwitchPlan(job.slots);
       break;
     case SlotJob::Kind::kAttach:
@@ -311,6 +315,17 @@ void Executor::SwitchPlan(std::span<const SlotId> slots) {
   PassFailpoint(Failpoint::kServerBeforePlanSwitch);
   DropWork();
   if (exchange_.Depart(slots, committed())) PassFailpoint(Failpoint::kServerPlanSwitched);
+}
+
+void Executor::Grow(const Growth& growth) {
+  DropWork();
+  input_.Grow(config_, growth);
+  output_.Grow(config_, growth);
+  config_ = SizedBy(growth, std::move(config_));
+  if (!synchronous()) return;
+  // All steps of the segments before are committed; of a short one there were fewer than numbers.
+  const uint64_t first = (growth.segment - 1) * StepsPerEpoch(config_.train, train_samples_);
+  trainer_.SetCommitted(std::max(first, committed().value_or(0)));
 }
 
 Result<Attached> Executor::Attach(std::span<const SlotId> slots) {

@@ -146,6 +146,7 @@ class Executor {
 
   Result<Attached> DoSlotJob(const SlotJob& job);
   void SwitchPlan(std::span<const SlotId> slots);
+  void Grow(const Growth& growth);
   Result<Attached> Attach(std::span<const SlotId> slots);
   void DropWork();
 
@@ -153,7 +154,8 @@ class Executor {
   void CheckInvariants();
 
   ThreadOwner thread_;
-  const Config config_;
+  Config config_;  // with the present sizes of the model
+  const uint64_t train_samples_;
   const Purpose purpose_;
   uint32_t cluster_index_;
   uint32_t local_index_ = 0;

@@ -136,7 +136,12 @@ void SlotMigration::BeginSwitch(const Plan& before, const std::vector<SlotId>& h
     const PlanServer& owner = seat.plan.servers[seat.plan.slot_owner[slot.value]];
     leaving_[slot] = {owner.incarnation, seat.plan.version};
   }
-  out->Submit(SlotJob{SlotJob::Kind::kSwitchPlan, leaving});
+  SlotJob job{SlotJob::Kind::kSwitchPlan, leaving};
+  const Growth &now = seat.plan.growth, &then = before.growth;
+  if (now.segment > then.segment || now.samples != then.samples) {
+    job.growth = std::make_shared<const Growth>(seat.plan.growth);
+  }
+  out->Submit(std::move(job));
   Reserve(arriving, before, seat, out);
   for (const auto& [slot, executor] : inner) {
     (void)fetcher_.Begin(slot, {"", "", seat.self});

@@ -1,5 +1,8 @@
 #include "server/model/input_layer.h"
 
+#include <algorithm>
+
+#include "common/base/check.h"
 #include "common/base/prefetch.h"
 #include "server/model/partial_sums.h"
 
@@ -31,6 +34,21 @@ void InputLayer::Initialise(const Config& config) {
     weights[start.passed] += start.passed_weight;
     layer_.SetWeights(row, weights.data());
   });
+}
+
+void InputLayer::Grow(const Config& config, const Growth& growth) {
+  DSLIDE_CHECK(dense_.empty());
+  const auto draw = [&](uint32_t id) {
+    const uint32_t row = layer_.map().Local(id);
+    if (row == SlotMap::kNone) return;
+    layer_.BeginAnew(row, config.common.seed, config.model.input_init);
+  };
+  const uint32_t before = bias_id_;
+  bias_id_ = std::max(before, growth.features);
+  layer_.Widen(uint64_t{bias_id_} + 1);
+  for (uint32_t id = before; id < bias_id_; ++id) draw(id);
+  for (const uint32_t id : growth.features_again) draw(id);
+  FollowMap();
 }
 
 template <typename Each>

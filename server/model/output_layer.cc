@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "common/base/check.h"
 #include "server/model/centroids.h"
 #include "server/model/dense_scorer.h"
 #include "server/model/list_scorer.h"
@@ -40,6 +41,27 @@ void OutputLayer::FollowMap() {
   builder_.FollowMap();
   popular_.FollowMap(builder_.popular());
   if (importance_) importance_->FollowMap();
+}
+
+void OutputLayer::Grow(const Config& config, const Growth& growth) {
+  DSLIDE_CHECK(!rows_.tables);
+  Layer& layer = rows_.layer;
+  const auto draw = [&](uint32_t id) {
+    const uint32_t row = layer.map().Local(id);
+    if (row == SlotMap::kNone) return;
+    layer.BeginAnew(row, config.common.seed, config.model.output_init);
+  };
+  const uint32_t before = layer.map().total();
+  layer.Widen(std::max(before, growth.labels));
+  for (uint32_t id = before; id < layer.map().total(); ++id) draw(id);
+  for (const uint32_t id : growth.labels_again) draw(id);
+  for (const uint32_t id : growth.labels_gone) {
+    const uint32_t row = layer.map().Local(id);
+    if (row != SlotMap::kNone) layer.Silence(row);
+  }
+  builder_.FollowMap();
+  popular_.FollowMap(builder_.popular());
+  if (importance_) importance_->FollowGrowth();
 }
 
 ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Random* random,

@@ -46,6 +46,14 @@ void RowSet::Grow(uint32_t rows) {
   rows_ = rows;
 }
 
+void RowSet::Spread(uint32_t before, uint32_t after, uint32_t regions) {
+  RowSet spread(after * regions, false);
+  for (auto row = Next(0, before * regions); row; row = Next(*row + 1, before * regions)) {
+    spread.Add(*row / before * after + *row % before);
+  }
+  *this = std::move(spread);
+}
+
 std::optional<uint32_t> RowSet::Next(uint32_t begin, uint32_t end) const {
   if (begin >= end) return std::nullopt;
   const size_t words = (size_t{end} + 63) / 64;
@@ -93,6 +101,13 @@ void ChangedRows::Grow(uint32_t rows) {
   changed_.Grow(rows);
   snapshot_.Grow(rows);
   unwritten_.Grow(rows);
+}
+
+void ChangedRows::Spread(uint32_t before, uint32_t after, uint32_t regions) {
+  ForgetAside();
+  changed_.Spread(before, after, regions);
+  snapshot_.Spread(before, after, regions);
+  unwritten_ = RowSet(after * regions, false);
 }
 
 void ChangedRows::Renew(uint32_t begin, uint32_t end) {

@@ -34,6 +34,8 @@ class RowSet {
   // Raises the bound to `rows`; the new rows are not in the set. REQUIRES rows >= the present
   // bound.
   void Grow(uint32_t rows);
+  // Regions of `before` rows become regions of `after`.
+  void Spread(uint32_t before, uint32_t after, uint32_t regions);
   // The first row of the set in [begin, end).
   std::optional<uint32_t> Next(uint32_t begin, uint32_t end) const;
   std::optional<uint32_t> Next(uint32_t begin) const { return Next(begin, rows_); }
@@ -81,6 +83,9 @@ class ChangedRows {
 
   // Extends to rows [0, rows); the new rows are not changed. REQUIRES that `rows` does not shrink.
   void Grow(uint32_t rows);
+  // Regions of `before` rows become regions of `after`; the rows keep their places in their
+  // regions. REQUIRES after >= before and no snapshot in progress.
+  void Spread(uint32_t before, uint32_t after, uint32_t regions);
   // Rows [begin, end) were replaced by another slot's; all count as changed. REQUIRES that no
   // snapshot in progress contains them.
   void Renew(uint32_t begin, uint32_t end);

@@ -24,6 +24,14 @@ void Layer::Vectors::Grow(size_t elements) {
   }
 }
 
+void Layer::Vectors::Spread(size_t before, size_t after, size_t regions) {
+  if (narrow) {
+    bf16.Spread(before, after, regions);
+  } else {
+    fp32.Spread(before, after, regions);
+  }
+}
+
 void Layer::Vectors::GiveBack(size_t begin, size_t end) {
   if (narrow) {
     bf16.GiveBack(begin, end);
@@ -86,6 +94,53 @@ void Layer::Reserve(SlotId slot) {
     map_.Release(slot);  // the next Reserve() takes the free region and grows the arrays to it
     throw;
   }
+}
+
+bool Layer::Widen(uint64_t total) {
+  DSLIDE_CHECK(most_places_ == 0);
+  const uint32_t before = map_.rows_per_slot();
+  std::vector<uint32_t> sizes;
+  for (const SlotId slot : map_.owned()) sizes.push_back(map_.SlotSize(slot));
+  const bool moved = map_.Widen(total);
+  const uint32_t after = map_.rows_per_slot();
+  if (moved && map_.rows() > 0) {
+    const uint32_t regions = map_.rows() / after;
+    weights_.Spread(size_t{before} * dim_, size_t{after} * dim_, regions);
+    if (KeepsMoments()) {
+      moment1_.Spread(size_t{before} * dim_, size_t{after} * dim_, regions);
+      moment2_.Spread(size_t{before} * dim_, size_t{after} * dim_, regions);
+    }
+    scalars_.Spread(before, after, regions);
+    if (keeps_mass_) masses_.Spread(before, after, regions);
+    if (training_) changed_.Spread(before, after, regions);
+  }
+  for (size_t i = 0; training_ && i < sizes.size(); ++i) {
+    const SlotId slot = map_.owned()[i];
+    for (uint32_t row = sizes[i]; row < map_.SlotSize(slot); ++row) {
+      changed_.MarkChanged(map_.LocalRow(slot, row));
+    }
+  }
+  return moved;
+}
+
+void Layer::BeginAnew(uint32_t row, uint64_t seed, float deviation) {
+  Clear(row);
+  InitialiseRow(row, seed, deviation, dim_);
+}
+
+void Layer::Silence(uint32_t row) {
+  Clear(row);
+  scalars_[row].bias = kSilent;
+  if (keeps_mass_) masses_[row] = std::numeric_limits<float>::min();  // as what has no mass
+}
+
+void Layer::Clear(uint32_t row) {
+  changed_.BeforeChange(row);
+  ForEachVector(ChangingPlaceOf(row), [](uint8_t* memory, size_t bytes) {
+    if (memory != nullptr) std::memset(memory, 0, bytes);
+  });
+  scalars_[row] = {};
+  if (keeps_mass_) masses_[row] = 0;
 }
 
 void Layer::Attach(SlotId slot) {

@@ -48,6 +48,15 @@ class Layer : private RowSource {
   void Attach(SlotId slot);
   void Detach(SlotId slot) { map_.Detach(slot); }
   void Release(SlotId slot);
+  // The layer has ids up to `total`; the rows of the new ones are zero and count as changed. Local
+  // indices may change, as SlotMap::Widen() says. REQUIRES total >= map().total(), no snapshot
+  // in progress and no limit of memory.
+  bool Widen(uint64_t total);
+  // The row begins anew: drawn as by Initialise(), as if nothing had been learned.
+  void BeginAnew(uint32_t row, uint64_t seed, float deviation);
+  // The neuron falls silent: no weights, and a bias with which it has no share of any softmax.
+  void Silence(uint32_t row);
+  static constexpr float kSilent = -1e4f;
 
   // From now on no more rows than `places` are in memory; if there are more, the others are in such
   // a file. Error: there can be none. REQUIRES training, that no row has been set, and places >=
@@ -154,6 +163,7 @@ class Layer : private RowSource {
 
     explicit Vectors(bool in_bf16) : narrow(in_bf16) {}
     void Grow(size_t elements);
+    void Spread(size_t before, size_t after, size_t regions);
     void GiveBack(size_t begin, size_t end);
     const uint8_t* At(size_t element) const;
     uint8_t* At(size_t element) { return const_cast<uint8_t*>(std::as_const(*this).At(element)); }
@@ -193,6 +203,7 @@ class Layer : private RowSource {
   void ForEachVector(uint32_t place, const Copy& copy);
   void Grow();
   void GrowVectors(size_t rows);
+  void Clear(uint32_t row);
   bool KeepsMoments() const { return training_ && moments_ > 0; }
 
   LayerKind kind_;

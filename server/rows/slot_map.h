@@ -25,6 +25,7 @@ class SlotMap {
  public:
   static constexpr uint32_t kNone = 0xffffffffu;
   static constexpr SlotId kNoSlot{kNone};
+  static constexpr uint64_t kSpare = 4;  // one row in so many of a region that was widened
 
   // Ids [0, total) over those of the model's `slots` slots that `range` has; the slots `owned`
   // (ascending) live here, in this order.
@@ -114,6 +115,19 @@ class SlotMap {
     if (slot == kNoSlot) return kNone;
     const uint32_t id = (row % rows_per_slot_) * range_.count + slot.value - range_.first;
     return id < total_ ? id : kNone;
+  }
+
+  // There are ids up to `total`. True: regions have more rows than before, so that all local
+  // indices change. They have some to spare then. REQUIRES total >= total().
+  bool Widen(uint64_t total) {
+    DSLIDE_CHECK(total >= total_ && total < kNone);
+    total_ = static_cast<uint32_t>(total);
+    size_ = 0;
+    for (const SlotId slot : owned_) size_ += SlotSize(slot);
+    const uint64_t rows = (total + range_.count - 1) / range_.count;
+    if (rows <= rows_per_slot_) return false;
+    rows_per_slot_ = static_cast<uint32_t>(rows + rows / kSpare);
+    return true;
   }
 
   // Gives a slot a region; rows() may grow. REQUIRES that the slot has none.

@@ -175,7 +175,10 @@ function showStatus(status) {
     status.phase,
     status.phase === 'finished' ? 'plain' : training ? 'good' : 'warn',
   );
-  setText(byId('epoch'), 'epoch ' + status.epoch + ' of ' + status.epochs);
+  setText(
+    byId('epoch'),
+    status.stream ? 'segment ' + status.epoch : 'epoch ' + status.epoch + ' of ' + status.epochs,
+  );
   const problem = status.checkpoint_problem;
   byId('line').hidden = !problem && !status.waits && (training || status.phase === 'finished');
   setText(byId('line'), problem ?? status.line);

@@ -26,6 +26,8 @@ struct SlotJob {
   std::vector<SlotId> slots;
   uint32_t executor = 0;                           // kReserve: its local index
   std::shared_ptr<const SlotRows> rows = nullptr;  // kPut
+  std::shared_ptr<const Growth> growth =
+      nullptr;  // kSwitchPlan: the model grows; null: it does not
 };
 
 }  // namespace dslide

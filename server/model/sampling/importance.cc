@@ -72,6 +72,12 @@ void ImportanceBuckets::FollowMap() {
   }
 }
 
+void ImportanceBuckets::FollowGrowth() {
+  class_.Grow(layer_.map().rows());
+  place_.Grow(layer_.map().rows());
+  FollowLoad();
+}
+
 void ImportanceBuckets::FollowLoad() {
   for (uint32_t region = 0; region < layout_.size(); ++region) Fill(region);
 }

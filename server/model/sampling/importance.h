@@ -50,6 +50,8 @@ class ImportanceBuckets {
   void FollowMap();
   // Call when rows were loaded.
   void FollowLoad();
+  // Call when the layer has more ids.
+  void FollowGrowth();
   // Call when the mass of a row changed.
   void FollowMass(uint32_t row);
   // Prefetches what FollowMass() looks at.

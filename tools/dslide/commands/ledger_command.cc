@@ -121,7 +121,7 @@ OrderedJson ToJson(const LedgerAccount& account, const LedgerAudit& audit) {
           {"duplicated", audit.duplicated},
           {"missing", audit.missing},
           {"epochs_done", account.epochs_done()},
-          {"epochs", account.config().train.epochs},
+          {"epochs", account.epochs()},
           {"train_samples", account.run().train_samples},
           {"batches", account.batches()},
           {"batches_to_go", account.batches_of_run() - account.batches()},
@@ -143,8 +143,10 @@ void Print(const LedgerAccount& account, const LedgerAudit& audit) {
     fmt::print("unfinished, {} to go\n",
                Plural(account.batches_of_run() - account.batches(), "batch", "batches"));
   }
-  fmt::print("epochs      {} of {} done, {} each\n", account.epochs_done(),
-             account.config().train.epochs, Plural(account.run().train_samples, "sample"));
+  const bool is_stream = account.config().train.open_vocabulary;
+  fmt::print("{:<11} {} of {} done, {}{} each\n", is_stream ? "segments" : "epochs",
+             account.epochs_done(), account.epochs(), is_stream ? "at most " : "",
+             Plural(account.run().train_samples, "sample"));
   fmt::print("batches     {} of {} count{}\n", account.batches(), account.batches_of_run(),
              account.inherited() == 0
                  ? ""

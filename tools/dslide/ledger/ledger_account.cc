@@ -38,12 +38,25 @@ Status LedgerAccount::Take(const LedgerOpened& entry) {
   }
   run_ = entry;
   config_ = std::move(*config);
+  if (is.open_vocabulary) return {};  // the plans tell of segments
   counts_.resize(is.epochs);
+  samples_.assign(is.epochs, entry.train_samples);
   for (auto& epoch : counts_) epoch.resize(BatchesPerEpoch(is, entry.train_samples));
   return {};
 }
 
+void LedgerAccount::AddSegment(uint32_t number, uint64_t samples) {
+  if (samples_.size() < number) {
+    samples_.resize(number);
+    counts_.resize(number);
+  }
+  samples_[number - 1] = samples;
+  counts_[number - 1].resize(BatchesPerEpoch(config_.train, samples));
+}
+
 Status LedgerAccount::Take(const LedgerPlanned& entry) {
+  const Growth& growth = entry.plan.growth;
+  if (growth.segment > 0 && growth.samples > 0) AddSegment(growth.segment, growth.samples);
   if (live_ && GenerationOf(entry.plan) != entry.plan.version) return {};  // slots have moved
   generations_++;
   recoveries_ += live_;
@@ -53,6 +66,13 @@ Status LedgerAccount::Take(const LedgerPlanned& entry) {
 }
 
 Status LedgerAccount::Take(const LedgerRestored& entry) {
+  const bool unknown = config_.train.open_vocabulary && entry.epoch >= counts_.size();
+  if (unknown && !entry.checkpoint.empty()) {
+    return BadInput(fmt::format(
+        "entry {}: goes on with segment {} of a stream whose beginning is in another ledger; it "
+        "cannot be counted",
+        entries_, entry.epoch + 1));
+  }
   if (entry.epoch > counts_.size()) {
     return BadInput(fmt::format("entry {}: epoch {} of {}", entries_, entry.epoch, counts_.size()));
   }
@@ -119,7 +139,7 @@ Status LedgerAccount::Take(const LedgerCounted& entry) {
     Problem(fmt::format("counts {}, which the run does not have", Name(entry.batch)));
     return {};
   }
-  const uint64_t samples = SamplesOf(entry.batch, config_.train, run_.train_samples);
+  const uint64_t samples = SamplesOf(entry.batch);
   if (entry.samples != samples) {
     Problem(fmt::format("counts {} with {}; it has {}", Name(entry.batch),
                         Plural(entry.samples, "sample"), samples));
@@ -158,13 +178,12 @@ std::vector<LedgerAccount::EpochCount> LedgerAccount::Epochs() const {
   const uint64_t batch = config_.train.batch;
   for (size_t e = 0; e < counts_.size(); ++e) {
     for (size_t b = 0; b < counts_[e].size(); ++b) {
-      if (counts_[e][b]) epochs[e].seen += std::min(batch, run_.train_samples - b * batch);
+      if (counts_[e][b]) epochs[e].seen += std::min(batch, samples_[e] - b * batch);
     }
-    epochs[e].missing = run_.train_samples - epochs[e].seen;
+    epochs[e].missing = samples_[e] - epochs[e].seen;
   }
   for (const Repeat& repeat : repeats_) {
-    epochs[repeat.batch.epoch].duplicated +=
-        SamplesOf(repeat.batch, config_.train, run_.train_samples);
+    epochs[repeat.batch.epoch].duplicated += SamplesOf(repeat.batch);
   }
   return epochs;
 }
@@ -182,12 +201,23 @@ uint64_t LedgerAccount::batches() const {
 }
 
 uint64_t LedgerAccount::batches_of_run() const {
+  uint64_t batches = 0;
+  for (const auto& epoch : counts_) batches += epoch.size();
+  return batches;
+}
+
+uint64_t LedgerAccount::numbers_of_run() const {
   return counts_.size() * BatchesPerEpoch(config_.train, run_.train_samples);
 }
 
-bool LedgerAccount::InRun(const BatchId& batch) const {
-  return SamplesOf(batch, config_.train, run_.train_samples) > 0;
+uint64_t LedgerAccount::SamplesOf(const BatchId& batch) const {
+  if (batch.epoch >= samples_.size()) return 0;
+  TrainConfig train = config_.train;
+  if (train.open_vocabulary) train.epoch_samples = static_cast<uint32_t>(samples_[batch.epoch]);
+  return dslide::SamplesOf(batch, train, run_.train_samples);
 }
+
+bool LedgerAccount::InRun(const BatchId& batch) const { return SamplesOf(batch) > 0; }
 
 size_t LedgerAccount::InEpoch(const BatchId& batch) const {
   return NumberInPass(batch.unit, batch.index, config_.train.unit_batches);

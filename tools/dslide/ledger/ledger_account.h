@@ -24,7 +24,11 @@ class LedgerAccount {
     uint64_t duplicated = 0;  // counts beyond the first
     uint64_t missing = 0;     // samples of the epoch that did not count
   };
-  std::vector<EpochCount> Epochs() const;  // [train.epochs]
+  std::vector<EpochCount> Epochs() const;  // [train.epochs]; of a stream: [segments so far]
+  // Of one epoch, or segment. REQUIRES one that Epochs() has.
+  uint64_t BatchesOf(uint32_t epoch) const { return counts_[epoch].size(); }
+  // 0: the run has no such batch.
+  uint64_t SamplesOf(const BatchId& batch) const;
 
   // Whether a batch counts. REQUIRES a batch of the run.
   bool Counts(const BatchId& batch) const;
@@ -34,8 +38,10 @@ class LedgerAccount {
   uint64_t entries() const { return entries_; }
   bool finished() const { return finished_; }
   uint32_t epochs_done() const { return epochs_done_; }
-  uint64_t batches() const;  // batches that count
+  uint32_t epochs() const { return static_cast<uint32_t>(counts_.size()); }  // as Epochs()
+  uint64_t batches() const;                                                  // batches that count
   uint64_t batches_of_run() const;
+  uint64_t numbers_of_run() const;  // one past the highest number of a batch
   uint32_t generations() const { return generations_; }
   uint32_t recoveries() const { return recoveries_; }    // plans that replaced one in force
   uint32_t checkpoints() const { return checkpoints_; }  // complete ones
@@ -71,6 +77,7 @@ class LedgerAccount {
   bool InRun(const BatchId& batch) const;
   size_t InEpoch(const BatchId& batch) const;
   std::string Name(const BatchId& batch) const;
+  void AddSegment(uint32_t number, uint64_t samples);
   void Problem(std::string what);
 
   LedgerOpened run_;
@@ -87,6 +94,7 @@ class LedgerAccount {
   uint64_t restored_at_ = 0;
   std::string restored_from_;
   std::vector<std::vector<bool>> counts_;  // [epochs][batches of an epoch]
+  std::vector<uint64_t> samples_;          // [epochs]
   std::vector<Repeat> repeats_;            // of batches that count, in order
   std::vector<Complete> complete_;
   std::vector<std::string> problems_;

@@ -32,13 +32,13 @@ class RecordsAudit {
     CheckSlots();
     CheckBatchesOfRun();
     for (uint32_t epoch = 0; epoch < manifest_.epoch; ++epoch) {
-      for (uint64_t n = 0; n < BatchesPerEpoch(train_, train_samples_); ++n) {
+      for (uint64_t n = 0; n < account_.BatchesOf(epoch); ++n) {
         CheckBatch(BatchAt(epoch, n));
       }
     }
     for (const DoneBatch& done : manifest_.done) {
       const BatchId batch{manifest_.epoch, done.unit, done.index};
-      if (SamplesOf(batch, train_, train_samples_) > 0) {
+      if (account_.SamplesOf(batch) > 0) {
         CheckBatch(batch);
       } else {
         Problem(fmt::format("has a batch that the run does not have: {}", Name(batch)));
@@ -50,7 +50,7 @@ class RecordsAudit {
   // Whether the checkpoint belongs to this run and its surviving history.
   bool Fits() {
     if (manifest_.run != account_.run().run || manifest_.train_samples != train_samples_ ||
-        manifest_.epoch > train_.epochs) {
+        manifest_.epoch > account_.epochs()) {
       Problem("is of another run");
       return false;
     }
@@ -93,7 +93,7 @@ class RecordsAudit {
   }
 
   void CheckBatchesOfRun() {
-    const uint64_t batches = account_.batches_of_run();
+    const uint64_t batches = account_.numbers_of_run();
     for (const Group& group : records_.groups) {
       for (const BatchSet& set : group.batches) {
         if (!set.words().empty() && LastOf(set) >= batches) {
@@ -107,7 +107,7 @@ class RecordsAudit {
   // Checks a batch that counts in the checkpoint.
   void CheckBatch(const BatchId& batch) {
     const uint64_t number = BatchNumber(batch, train_, train_samples_);
-    const uint64_t samples = SamplesOf(batch, train_, train_samples_);
+    const uint64_t samples = account_.SamplesOf(batch);
     const bool counts = account_.Counts(batch);
     LedgerAccount::EpochCount& epoch = audit_->epochs[batch.epoch];
     const bool lacks = !complete_ || std::any_of(records_.groups.begin(), records_.groups.end(),

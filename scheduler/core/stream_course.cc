@@ -1,0 +1,134 @@
+#include "scheduler/core/stream_course.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/run/slot_plan.h"
+#include "scheduler/core/replanning.h"
+#include "scheduler/core/run_course.h"
+
+namespace dslide {
+namespace {
+
+// The model has grown to this segment, or is about to.
+void GrowTo(RunState* run, const Growth& growth, uint64_t preprocessor) {
+  run->inputs.config = SizedBy(growth, std::move(run->inputs.config));
+  run->inputs.preprocessor = preprocessor;
+}
+
+// `train` is this segment from now on.
+void Load(RunState* run, StreamSegment segment) {
+  GrowTo(run, segment.growth, segment.preprocessor);
+  run->inputs.segment = segment.growth.segment;
+  run->inputs.train = segment.data.get();
+  run->inverse_propensities = InversePropensities(*segment.data);
+  run->inputs.stream = std::move(segment);
+}
+
+// How well the model does on samples that it has not seen (prequential evaluation; Dawid 1984).
+bool BeginsEvaluation(RunState* run) {
+  const uint32_t number = run->inputs.segment;
+  if (std::exchange(run->segment_evaluated, number) == number) return false;
+  if (number == 1 || !run->pass().counted().done.empty()) return false;
+  run->inputs.test = run->inputs.stream->unseen.get();
+  if (run->inputs.test == nullptr || run->inputs.test->size() == 0) return false;
+  run->pass().BeginEvaluation(run->inputs, false, run->inverse_propensities,
+                              static_cast<int64_t>(run->roster().BatchMs()));
+  return true;
+}
+
+void BeginSegment(RunState* run, int64_t now_ms) {
+  // Tells the servers of synchronous training where the segment begins. After a return to a
+  // checkpoint some of its steps count already, or all.
+  const auto commit = [&] { run->pass().Commit(run->inputs, run->roster(), &run->out); };
+  if (run->pass().counted().done.empty()) commit();
+  if (BeginsEvaluation(run)) return;
+  run->clock.Start(now_ms);
+  run->pass().BeginEpoch(run->inputs);
+  commit();
+  if (run->pass().complete()) Proceed(run, now_ms);
+}
+
+// Nothing stands against a plan.
+bool MaySwitch(const RunState& run) {
+  return run.Settled() && run.AllCommitted() && !run.checkpointer.Writing(run.roster());
+}
+
+// The model grows to the segment that has come. Where it has done so already (all went back to a
+// checkpoint), servers learn how many samples the segment has: steps depend on it.
+void SwitchToSegment(RunState* run, int64_t now_ms) {
+  Plan next = run->plan();
+  StreamSegment segment = *std::exchange(run->next_segment, std::nullopt);
+  if (next.growth.segment != segment.growth.segment) {
+    next.growth = segment.growth;
+    if (!segment.line.empty()) run->out.Notice(segment.line);
+  } else {
+    next.growth.samples = segment.growth.samples;
+  }
+  run->generation.CancelChange(run->roster(), &run->out);
+  Load(run, std::move(segment));
+  SwitchTo(run, std::move(next), now_ms);
+}
+
+}  // namespace
+
+void TendStream(RunState* run, int64_t now_ms) {
+  if (!run->inputs.is_stream() || !run->InPass() || !run->pass().between_passes() ||
+      run->stop_wanted || run->pass().training_complete()) {
+    return;
+  }
+  const uint32_t wanted = run->pass().counted().epoch + 1;
+  if (run->next_segment && run->next_segment->growth.segment == wanted) {
+    if (MaySwitch(*run)) SwitchToSegment(run, now_ms);
+  } else if (run->inputs.segment == wanted && run->plan().growth.segment == wanted &&
+             run->plan().growth.samples == run->inputs.train->size()) {
+    if (run->Settled()) BeginSegment(run, now_ms);
+  } else if (std::exchange(run->segment_wanted, wanted) != wanted) {
+    run->out.WantSegment(wanted);
+  }
+}
+
+void TakeSegment(RunState* run, StreamSegment segment, int64_t now_ms) {
+  if (run->Finished()) return;
+  run->segment_wanted = 0;
+  run->next_segment = std::move(segment);
+  TendStream(run, now_ms);
+}
+
+void EndStream(RunState* run, StreamEnd end, int64_t now_ms) {
+  if (run->Finished()) return;
+  run->segment_wanted = 0;
+  if (!run->InPass() || !run->pass().between_passes()) return;
+  if (end.number != run->pass().counted().epoch + 1) return;
+  run->stream_end = std::move(end);
+  run->inputs.test = run->stream_end->test.get();
+  run->pass().EndTraining();
+  Proceed(run, now_ms);
+}
+
+Growth GrowthToRestore(RunState* run) {
+  if (!run->inputs.is_stream()) return {};
+  const auto& checkpoint = run->checkpointer.newest();
+  if (!checkpoint) {
+    DSLIDE_CHECK(run->inputs.first_segment);
+    const StreamSegment& first = *run->inputs.first_segment;
+    GrowTo(run, first.growth, first.preprocessor);
+    return first.growth;
+  }
+  // Written by this program: it was read when the run began, or is of this life.
+  const Result<Config> config = ParseConfig(checkpoint->config, "a manifest");
+  DSLIDE_CHECK(config.ok());
+  Growth growth;
+  growth.segment = checkpoint->segment;
+  growth.features = config->model.features;
+  growth.labels = config->model.labels;
+  const auto& loaded = run->inputs.stream;
+  if (loaded && loaded->growth.segment == growth.segment) growth.samples = loaded->growth.samples;
+  GrowTo(run, growth, checkpoint->preprocessor);
+  return growth;
+}
+
+}  // namespace dslide

@@ -1,0 +1,149 @@
+#include "scheduler/stream/segment_maker.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/plural.h"
+#include "common/checkpoint/stored_preprocessor.h"
+#include "common/data/text_stream.h"
+#include "common/text/record_file.h"
+
+namespace dslide {
+namespace {
+
+// The next line, without its end; none: there is no whole one.
+std::optional<std::string_view> NextLine(std::string_view bytes, bool ended, size_t* size) {
+  const size_t end = bytes.find('\n');
+  if (end == std::string_view::npos && (!ended || bytes.empty())) return std::nullopt;
+  std::string_view line = bytes.substr(0, end);
+  *size = std::min(bytes.size(), line.size() + 1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+}  // namespace
+
+SegmentMaker::SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last)
+    : train_(train),
+      text_(text),
+      last_(std::move(last)),
+      vocabulary_(text, std::move(last_.vocabulary)),
+      has_format_(last_.number > 0) {}
+
+void SegmentMaker::Add(std::string_view bytes) {
+  lines_ += static_cast<uint64_t>(std::ranges::count(bytes, '\n'));
+  const size_t end = bytes.rfind('\n');
+  if (end != std::string_view::npos) whole_ = bytes_.size() + end + 1;
+  bytes_ += bytes;
+}
+
+Status SegmentMaker::FindFormat(bool ended) {
+  std::string_view rest = bytes_;
+  size_t size = 0;
+  for (auto line = NextLine(rest, ended, &size); line; line = NextLine(rest, ended, &size)) {
+    rest.remove_prefix(size);
+    if (IsBlank(*line)) continue;
+    const std::optional<RecordFormat> format = RecordFormatOf(*line);
+    if (!format) return UnknownFormat("train.data, which is a stream", *line);
+    last_.format = *format;
+    has_format_ = true;
+    break;
+  }
+  return {};
+}
+
+SegmentMaker::Cut SegmentMaker::Parse(RecordFormat format, std::string_view bytes, size_t most,
+                                      bool ended, uint64_t lines_before) {
+  Cut cut;
+  size_t size = 0;
+  while (cut.records.size() < most) {
+    const auto line = NextLine(bytes.substr(cut.bytes), ended, &size);
+    if (!line) break;
+    cut.bytes += size;
+    ++cut.lines;
+    if (IsBlank(*line)) continue;
+    Result<Record> record = ParseRecord(format, *line);
+    if (record.ok()) {
+      cut.records.push_back(*std::move(record));
+    } else if (++cut.bad == 1) {
+      cut.first_bad = fmt::format("line {}: {}", lines_before + cut.lines, record.error().message);
+    }
+  }
+  return cut;
+}
+
+Result<std::optional<SegmentMaker::Made>> SegmentMaker::MakeNext(bool ended) {
+  if (!has_format_) DSLIDE_RETURN_IF_ERROR(FindFormat(ended));
+  const Cut cut = Parse(last_.format, bytes_, train_.segment_samples, ended, last_.lines);
+  last_.begin = std::exchange(last_.end, last_.end + cut.bytes);
+  last_.lines += cut.lines;
+  bytes_.erase(0, cut.bytes);
+  whole_ -= std::min(whole_, cut.bytes);
+  lines_ -= std::min(lines_, cut.lines);
+  if (cut.records.empty()) return std::optional<Made>();
+  const OpenVocabulary::Change change =
+      vocabulary_.Take(cut.records, {train_.admit_count, train_.expire_segments});
+  Made made =
+      Encode(cut.records, std::make_shared<const Preprocessor>(vocabulary_.MakePreprocessor()));
+  last_.number++;
+  last_.samples = static_cast<uint32_t>(cut.records.size());
+  last_.growth = {last_.number,      vocabulary_.features().size(), vocabulary_.labels().size(),
+                  last_.samples,     change.features.again,         change.labels.again,
+                  change.labels.gone};
+  last_.checksum = ChecksumOf(made.preprocessor.get());
+  last_.vocabulary = vocabulary_.Save();
+  made.segment.growth = last_.growth;
+  made.segment.preprocessor = last_.checksum;
+  made.segment.line = LineOf(cut, change);
+  return std::optional(std::move(made));
+}
+
+SegmentMaker::Made SegmentMaker::MakeAgain(const TextConfig& text, const StoredSegment& stored,
+                                           std::string_view bytes) {
+  const Cut cut = Parse(stored.format, bytes, stored.samples, true, 0);
+  const OpenVocabulary vocabulary(text, stored.vocabulary);
+  Made made =
+      Encode(cut.records, std::make_shared<const Preprocessor>(vocabulary.MakePreprocessor()));
+  made.segment.growth = stored.growth;
+  made.segment.preprocessor = stored.checksum;
+  made.segment.line =
+      fmt::format("segment {} again: {}", stored.number, Plural(cut.records.size(), "sample"));
+  return made;
+}
+
+SegmentMaker::Made SegmentMaker::Encode(const std::vector<Record>& records,
+                                        std::shared_ptr<const Preprocessor> preprocessor) {
+  Preprocessor::Encoder encoder(*preprocessor);
+  Dataset data, unseen;
+  for (size_t i = 0; i < records.size(); ++i) {
+    SampleView sample = encoder.Encode(records[i]);
+    sample.weight = records[i].weight;
+    data.Add(sample);
+    if (i % kUnseenShare == kUnseenShare - 1) unseen.Add(sample);
+  }
+  const uint32_t features = preprocessor->num_features(), labels = preprocessor->num_labels();
+  data.KeepLabels([&](uint32_t label) { return label < labels; });
+  data.SetSizes(features, labels);
+  unseen.SetSizes(features, labels);
+  Made made;
+  made.segment.data = std::make_shared<const Dataset>(std::move(data));
+  made.segment.unseen = std::make_shared<const Dataset>(std::move(unseen));
+  made.preprocessor = std::move(preprocessor);
+  return made;
+}
+
+std::string SegmentMaker::LineOf(const Cut& cut, const OpenVocabulary::Change& change) const {
+  std::string line = fmt::format("segment {}: {}; labels {} (+{} -{}), features {} (+{} -{})",
+                                 last_.number, Plural(cut.records.size(), "sample"),
+                                 vocabulary_.labels().in_use(), change.labels.taken_up,
+                                 change.labels.gone.size(), vocabulary_.features().in_use(),
+                                 change.features.taken_up, change.features.gone.size());
+  if (cut.bad > 0) {
+    line += fmt::format("; {} left out, the first is {}", Plural(cut.bad, "line"), cut.first_bad);
+  }
+  return line;
+}
+
+}  // namespace dslide

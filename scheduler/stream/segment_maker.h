@@ -1,0 +1,80 @@
+// Cuts segments out of a stream's bytes, and makes samples of them. Pure: it reads and writes
+// nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/config/config.h"
+#include "common/text/open_vocabulary.h"
+#include "scheduler/base/run_inputs.h"
+#include "scheduler/stream/stored_segment.h"
+
+namespace dslide {
+
+class SegmentMaker {
+ public:
+  // One sample in so many is of StreamSegment::unseen.
+  static constexpr size_t kUnseenShare = 8;
+
+  struct Made {
+    StreamSegment segment;
+    std::shared_ptr<const Preprocessor> preprocessor;
+  };
+
+  // Goes on after `last`; number 0: from the beginning.
+  SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last);
+
+  // The next bytes of the stream.
+  void Add(std::string_view bytes);
+  // Of those that are of no segment yet: whole lines, all bytes, those of the line without its end.
+  uint64_t lines() const { return lines_; }
+  size_t pending() const { return bytes_.size(); }
+  size_t longest_open() const { return bytes_.size() - whole_; }
+
+  // The last segment made: its number, where it ends in the stream, and all of it.
+  uint32_t number() const { return last_.number; }
+  uint64_t end() const { return last_.end; }
+  const StoredSegment& stored() const { return last_; }
+  Preprocessor MakePreprocessor() const { return vocabulary_.MakePreprocessor(); }
+
+  // The next segment, of the lines that wait; nullopt: none of them is a record, and they are left
+  // out. `ended`: the last line may be without its end. The error is that of a stream whose first
+  // line begins no known format.
+  Result<std::optional<Made>> MakeNext(bool ended);
+
+  // The segment as it was. `bytes`: of the stream, as `stored` says.
+  static Made MakeAgain(const TextConfig& text, const StoredSegment& stored,
+                        std::string_view bytes);
+
+ private:
+  struct Cut {
+    std::vector<Record> records;
+    size_t bytes = 0;
+    uint64_t lines = 0;
+    uint64_t bad = 0;       // lines that are no records
+    std::string first_bad;  // what is wrong with the first of them
+  };
+  static Cut Parse(RecordFormat format, std::string_view bytes, size_t most, bool ended,
+                   uint64_t lines_before);
+  static Made Encode(const std::vector<Record>& records,
+                     std::shared_ptr<const Preprocessor> preprocessor);
+  Status FindFormat(bool ended);
+  std::string LineOf(const Cut& cut, const OpenVocabulary::Change& change) const;
+
+  TrainConfig train_;
+  TextConfig text_;
+  StoredSegment last_;
+  OpenVocabulary vocabulary_;
+  std::string bytes_;  // from last_.end on
+  size_t whole_ = 0;   // of them, up to the end of the last whole line
+  uint64_t lines_ = 0;
+  bool has_format_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,34 @@
+// The file of a segment of a stream: where it lies in the stream, and the vocabulary that is in
+// force while it is trained (schema/vocabulary.fbs). From it a scheduler that starts again, or a
+// run that goes back to a checkpoint, goes on with the same samples, features and labels.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/text/open_vocabulary.h"
+#include "common/text/record.h"
+#include "common/wire/messages.h"
+
+namespace dslide {
+
+struct StoredSegment {
+  uint32_t number = 0;  // from 1; 0: the stream has not begun
+  RecordFormat format = RecordFormat::kJsonLines;
+  uint64_t begin = 0;  // bytes of the stream
+  uint64_t end = 0;
+  uint64_t lines = 0;     // of the stream, up to `end`
+  uint32_t samples = 0;   // of the segment
+  Growth growth = {};     // of the model, from the segment before
+  uint64_t checksum = 0;  // of the preprocessor's file
+  OpenVocabulary::State vocabulary = {};
+};
+
+std::string SegmentName(uint32_t number);
+
+Status WriteSegment(const std::string& directory, const StoredSegment& segment);
+// Errors (kBadInput) name the file.
+Result<StoredSegment> ReadSegment(const std::string& directory, uint32_t number);
+
+}  // namespace dslide

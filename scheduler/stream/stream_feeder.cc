@@ -1,0 +1,326 @@
+#include "scheduler/stream/stream_feeder.h"
+
+#include <fmt/core.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/failpoint.h"
+#include "common/base/log.h"
+#include "common/base/plural.h"
+#include "common/base/process.h"
+#include "common/checkpoint/layout.h"
+#include "common/checkpoint/stored_preprocessor.h"
+#include "common/text/record_file.h"
+#include "common/text/samples.h"
+#include "scheduler/stream/segment_maker.h"
+#include "scheduler/stream/spool.h"
+#include "scheduler/stream/stream_source.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLongestLine = size_t{64} << 20;
+
+void Signal(int event) {
+  const uint64_t one = 1;
+  (void)!write(event, &one, sizeof(one));
+}
+
+void Clear(int event) {
+  uint64_t count;
+  (void)!read(event, &count, sizeof(count));
+}
+
+}  // namespace
+
+// All that the feeder's thread owns.
+class StreamFeeder::Worker {
+ public:
+  Worker(StreamPlace place, Spool spool, StreamSource source, StoredSegment last)
+      : place_(std::move(place)),
+        spool_(std::move(spool)),
+        source_(std::move(source)),
+        maker_(place_.train, place_.text, std::move(last)) {}
+
+  void Run(Orders* orders, int wake, int ready);
+  Status Begin();
+
+ private:
+  Result<std::optional<Delivery>> Deliver(uint32_t wanted);
+  Result<Fed> LoadAgain(uint32_t number);
+  Result<std::optional<Fed>> MakeNext(bool waits);
+  Status Fetch(int wake, bool waits);
+  void Forget(uint32_t oldest, const std::set<uint64_t>& preprocessors);
+  StreamEnd EndAt(uint32_t number);
+  bool HasLines() const { return maker_.lines() > 0 || (ended_ && maker_.pending() > 0); }
+
+  const StreamPlace place_;
+  Spool spool_;
+  StreamSource source_;
+  SegmentMaker maker_;
+  bool ended_ = false;
+  bool failed_ = false;  // nothing more can be made of it
+  Status why_;           // the stream ended
+  std::optional<Fed> ahead_;
+  std::vector<uint64_t> recent_;  // checksums of the preprocessors of the last segments
+  int64_t first_line_ms_ = 0;     // when the first line of the next segment came; 0: not yet
+};
+
+Status StreamFeeder::Worker::Begin() {
+  Result<std::string> rest = spool_.Read(maker_.end(), spool_.end());
+  DSLIDE_RETURN_IF_ERROR(rest);
+  maker_.Add(*rest);
+  return {};
+}
+
+void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
+  while (true) {
+    uint32_t wanted = 0, oldest = 0;
+    std::set<uint64_t> preprocessors;
+    {
+      const std::lock_guard lock(orders->mutex);
+      if (orders->stop) return;
+      ended_ = ended_ || orders->end;
+      wanted = orders->wanted;
+      oldest = std::exchange(orders->oldest, 0);
+      preprocessors.swap(orders->preprocessors);
+    }
+    if (oldest > 0) Forget(oldest, preprocessors);
+    Result<std::optional<Delivery>> delivery = Deliver(wanted);
+    if (!delivery.ok()) {  // nothing comes any more
+      if (why_.ok()) why_ = delivery.error();
+      ended_ = failed_ = true;
+      delivery = std::optional<Delivery>(StreamEnd{wanted, why_, nullptr});
+    }
+    if (wanted > 0 && delivery->has_value()) {
+      const std::lock_guard lock(orders->mutex);
+      if (orders->wanted == wanted) {
+        orders->wanted = 0;
+        orders->delivery = std::move(**delivery);
+        Signal(ready);
+      }
+      continue;
+    }
+    const bool waits = wanted == maker_.number() + 1;
+    if (const Status fetched = Fetch(wake, waits); !fetched.ok()) {
+      why_ = fetched;
+      ended_ = true;
+    }
+  }
+}
+
+// What is wanted, if it is there. Makes the next segment ahead if it can.
+Result<std::optional<StreamFeeder::Delivery>> StreamFeeder::Worker::Deliver(uint32_t wanted) {
+  if (!ahead_) {
+    const bool next = wanted == 0 || wanted > maker_.number();
+    Result<std::optional<Fed>> made =
+        next ? MakeNext(wanted != 0) : Result<std::optional<Fed>>(std::optional<Fed>());
+    DSLIDE_RETURN_IF_ERROR(made);
+    if (made->has_value()) ahead_ = std::move(**made);
+  }
+  if (wanted == 0) return std::optional<Delivery>();
+  if (ahead_ && ahead_->segment.growth.segment == wanted) {
+    return std::optional<Delivery>(*std::exchange(ahead_, std::nullopt));
+  }
+  if (wanted <= maker_.number()) {
+    Result<Fed> again = LoadAgain(wanted);
+    DSLIDE_RETURN_IF_ERROR(again);
+    return std::optional<Delivery>(*std::move(again));
+  }
+  if (failed_ || (ended_ && !HasLines())) return std::optional<Delivery>(EndAt(wanted));
+  return std::optional<Delivery>();
+}
+
+StreamEnd StreamFeeder::Worker::EndAt(uint32_t number) {
+  StreamEnd end{number, why_, nullptr};
+  if (place_.train.test.empty()) return end;
+  const Preprocessor preprocessor = maker_.MakePreprocessor();
+  Result<LoadedSamples> test = LoadSamples(
+      place_.train.test, {&preprocessor, {preprocessor.num_features(), preprocessor.num_labels()}});
+  if (test.ok()) {
+    end.test = std::make_shared<const Dataset>(std::move(test->data));
+  } else if (end.why.ok()) {
+    end.why = test.error();
+  }
+  return end;
+}
+
+Result<StreamFeeder::Fed> StreamFeeder::Worker::LoadAgain(uint32_t number) {
+  Result<StoredSegment> stored = ReadSegment(place_.directory, number);
+  DSLIDE_RETURN_IF_ERROR(stored);
+  if (stored->begin < spool_.begin() || stored->end > spool_.end()) {
+    return BadInput(fmt::format("{}: bytes {} to {} of the stream are gone", place_.directory,
+                                stored->begin, stored->end));
+  }
+  const Result<std::string> bytes = spool_.Read(stored->begin, stored->end);
+  DSLIDE_RETURN_IF_ERROR(bytes);
+  SegmentMaker::Made made = SegmentMaker::MakeAgain(place_.text, *stored, *bytes);
+  DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, made.preprocessor.get()));
+  recent_.push_back(stored->checksum);
+  return Fed{std::move(made.segment), std::move(made.preprocessor)};
+}
+
+// `waits`: training waits for the segment.
+Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool waits) {
+  const int64_t now_ms = MonotonicMillis();
+  if (failed_ || !HasLines()) return std::optional<Fed>();
+  const bool full = maker_.lines() >= place_.train.segment_samples;
+  const bool old = now_ms - first_line_ms_ >= int64_t{1000} * place_.train.segment_s;
+  if (!full && !ended_ && !(waits && old)) return std::optional<Fed>();
+  auto made = maker_.MakeNext(ended_);
+  DSLIDE_RETURN_IF_ERROR(made);
+  first_line_ms_ = now_ms;
+  if (!made->has_value()) return std::optional<Fed>();  // no line was a record
+  DSLIDE_RETURN_IF_ERROR(spool_.Sync());
+  DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, (*made)->preprocessor.get()));
+  recent_.push_back((*made)->segment.preprocessor);
+  DSLIDE_RETURN_IF_ERROR(WriteSegment(place_.directory, maker_.stored()));
+  return std::optional(Fed{std::move((*made)->segment), std::move((*made)->preprocessor)});
+}
+
+// Reads on, unless the next segment has all that it needs.
+Status StreamFeeder::Worker::Fetch(int wake, bool waits) {
+  const bool enough = ahead_ || maker_.lines() >= place_.train.segment_samples;
+  StreamSource::Got got = StreamSource::Got::kNothing;
+  if (!ended_ && !enough) {
+    const uint64_t before = spool_.end();
+    const Result<StreamSource::Got> fetched = source_.Fetch(&spool_);
+    DSLIDE_RETURN_IF_ERROR(fetched);
+    got = *fetched;
+    if (got == StreamSource::Got::kEnd) ended_ = true;
+    if (got == StreamSource::Got::kBytes) {
+      const Result<std::string> bytes = spool_.Read(before, spool_.end());
+      DSLIDE_RETURN_IF_ERROR(bytes);
+      const bool had_lines = maker_.lines() > 0;
+      maker_.Add(*bytes);
+      if (!had_lines && maker_.lines() > 0) first_line_ms_ = MonotonicMillis();
+      if (maker_.longest_open() > kLongestLine) {
+        return BadInput(fmt::format("train.data: a line has more than {} MiB", kLongestLine >> 20));
+      }
+    }
+  }
+  if (got != StreamSource::Got::kNothing) return {};
+  int timeout_ms = -1;
+  if (waits && HasLines() && !ended_) {
+    const int64_t end_ms = first_line_ms_ + int64_t{1000} * place_.train.segment_s;
+    timeout_ms = static_cast<int>(std::clamp<int64_t>(end_ms - MonotonicMillis(), 0, 60'000)) + 1;
+  }
+  if (ended_ || enough) {
+    if (HasLines() && !ahead_ && !failed_) return {};  // there is a segment to make
+    source_.WaitForOrders(wake);
+  } else {
+    source_.Wait(wake, timeout_ms);
+  }
+  Clear(wake);
+  return {};
+}
+
+void StreamFeeder::Worker::Forget(uint32_t oldest, const std::set<uint64_t>& preprocessors) {
+  std::error_code error;
+  const Result<StoredSegment> stored = ReadSegment(place_.directory, oldest);
+  if (stored.ok()) spool_.Forget(stored->begin);
+  std::vector<fs::path> removed;
+  for (const auto& entry : fs::directory_iterator(place_.directory, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("segment-") && name < SegmentName(oldest)) removed.push_back(entry.path());
+  }
+  constexpr size_t kRecent = 3;  // the one in training, the one ahead, and one between
+  if (recent_.size() > kRecent) recent_.erase(recent_.begin(), recent_.end() - kRecent);
+  std::set<std::string> kept;
+  for (const uint64_t checksum : preprocessors) kept.insert(PreprocessorName(checksum));
+  for (const uint64_t checksum : recent_) kept.insert(PreprocessorName(checksum));
+  for (const auto& entry : fs::directory_iterator(place_.checkpoints, error)) {
+    const std::string name = entry.path().filename();
+    const bool is_one = name.starts_with("preprocessor-") && !name.ends_with(kTemporarySuffix);
+    if (is_one && !kept.contains(name)) removed.push_back(entry.path());
+  }
+  for (const fs::path& path : removed) fs::remove(path, error);
+}
+
+StreamFeeder::StreamFeeder()
+    : wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      ready_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  DSLIDE_CHECK(wake_fd_ >= 0 && ready_fd_ >= 0);
+}
+
+StreamFeeder::~StreamFeeder() {
+  {
+    const std::lock_guard lock(orders_.mutex);
+    orders_.stop = true;
+  }
+  Signal(wake_fd_);
+  if (thread_.joinable()) thread_.join();
+  close(wake_fd_);
+  close(ready_fd_);
+}
+
+Result<std::unique_ptr<StreamFeeder>> StreamFeeder::Start(StreamPlace place, uint32_t goes_on_at) {
+  StoredSegment last;
+  // Segments that were cut after the newest one that the ledger knows stay as they are.
+  for (uint32_t number = goes_on_at; number > 0; ++number) {
+    std::error_code ignored;
+    if (number > goes_on_at && !fs::exists(place.directory + "/" + SegmentName(number), ignored)) {
+      break;
+    }
+    Result<StoredSegment> stored = ReadSegment(place.directory, number);
+    DSLIDE_RETURN_IF_ERROR(stored);
+    last = *std::move(stored);
+  }
+  Result<Spool> spool = Spool::Open(place.directory);
+  DSLIDE_RETURN_IF_ERROR(spool);
+  if (last.end > spool->end()) {
+    return BadInput(fmt::format("{}: bytes {} to {} of the stream are gone", place.directory,
+                                spool->end(), last.end));
+  }
+  Result<StreamSource> source = StreamSource::Open(place.train.data);
+  DSLIDE_RETURN_IF_ERROR(source);
+  auto feeder = std::unique_ptr<StreamFeeder>(new StreamFeeder);
+  feeder->worker_ = std::make_unique<Worker>(std::move(place), *std::move(spool),
+                                             *std::move(source), std::move(last));
+  DSLIDE_RETURN_IF_ERROR(feeder->worker_->Begin());
+  feeder->thread_ = std::jthread(
+      [raw = feeder.get()] { raw->worker_->Run(&raw->orders_, raw->wake_fd_, raw->ready_fd_); });
+  return feeder;
+}
+
+void StreamFeeder::Want(uint32_t number) {
+  {
+    const std::lock_guard lock(orders_.mutex);
+    orders_.wanted = number;
+    orders_.delivery.reset();
+  }
+  Signal(wake_fd_);
+}
+
+std::optional<StreamFeeder::Delivery> StreamFeeder::Take() {
+  const std::lock_guard lock(orders_.mutex);
+  Clear(ready_fd_);
+  return std::exchange(orders_.delivery, std::nullopt);
+}
+
+void StreamFeeder::End() {
+  {
+    const std::lock_guard lock(orders_.mutex);
+    orders_.end = true;
+  }
+  Signal(wake_fd_);
+}
+
+void StreamFeeder::Forget(uint32_t oldest, std::set<uint64_t> preprocessors) {
+  {
+    const std::lock_guard lock(orders_.mutex);
+    orders_.oldest = oldest;
+    orders_.preprocessors = std::move(preprocessors);
+  }
+  Signal(wake_fd_);
+}
+
+}  // namespace dslide

@@ -1,0 +1,83 @@
+// Makes segments of a stream: takes bytes from the source into the spool, cuts them, counts names,
+// and turns samples into numbers, in a thread of its own and one segment ahead of training.
+//
+// A segment ends after train.segment_samples samples, at the end of the stream, or when training
+// waits for it and train.segment_s have passed since its first line came. Its file is on disk
+// before anybody hears of it, so that it is the same whenever it is asked for again. What no
+// checkpoint goes back to is removed (Forget()).
+//
+// Lines that are no records are left out, with a warning.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <variant>
+
+#include "common/base/error.h"
+#include "common/config/config.h"
+#include "common/text/preprocessor.h"
+#include "scheduler/base/run_inputs.h"
+
+namespace dslide {
+
+// What the feeder's thread works with.
+struct StreamPlace {
+  std::string directory;    // of segments and spool, in the run directory
+  std::string checkpoints;  // where the files of preprocessors lie
+  TrainConfig train;
+  TextConfig text;
+};
+
+class StreamFeeder {
+ public:
+  struct Fed {
+    StreamSegment segment;
+    std::shared_ptr<const Preprocessor> preprocessor;
+  };
+  using Delivery = std::variant<Fed, StreamEnd>;
+
+  // `goes_on_at`: the newest segment of a run that goes on; 0: the run is new. Errors are those of
+  // the source and the spool.
+  static Result<std::unique_ptr<StreamFeeder>> Start(StreamPlace place, uint32_t goes_on_at);
+  ~StreamFeeder();
+
+  // Segment `number`, next: one that was there before, or the one after.
+  void Want(uint32_t number);
+  // What Want() asked for, once it is there.
+  std::optional<Delivery> Take();
+  // Readable while Take() has something.
+  int fd() const { return ready_fd_; }
+  // The stream ends with what has come.
+  void End();
+  // Nobody goes back before segment `oldest`. `preprocessors`: checksums of files that stay.
+  void Forget(uint32_t oldest, std::set<uint64_t> preprocessors);
+
+ private:
+  class Worker;
+  // What the threads tell each other.
+  struct Orders {
+    std::mutex mutex;
+    uint32_t wanted = 0;  // 0: nothing
+    bool end = false;
+    bool stop = false;
+    uint32_t oldest = 0;  // 0: nothing to forget
+    std::set<uint64_t> preprocessors;
+    std::optional<Delivery> delivery;
+  };
+
+  StreamFeeder();
+
+  Orders orders_;
+  int wake_fd_;   // for the feeder's thread
+  int ready_fd_;  // for the other one
+  std::unique_ptr<Worker> worker_;
+  std::jthread thread_;
+};
+
+}  // namespace dslide

@@ -1,0 +1,111 @@
+#include "scheduler/stream_start.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/base/plural.h"
+#include "common/run/slot_plan.h"
+#include "scheduler/stream/stored_segment.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool HasSegment(const fs::path& directory, uint32_t number) {
+  std::error_code ignored;
+  return fs::exists(directory / SegmentName(number), ignored);
+}
+
+// 0: the stream has not been cut yet.
+Result<uint32_t> SegmentToGoOnWith(const fs::path& directory, const RunInputs& inputs) {
+  if (inputs.ledger.live) return inputs.ledger.plan.growth.segment;
+  const Result<std::string> newest = FindCheckpoint(inputs.checkpoint_directory);
+  if (newest.ok()) {
+    const Result<Manifest> manifest = ReadManifest(*newest);
+    DSLIDE_RETURN_IF_ERROR(manifest);
+    if (manifest->segment == 0) {
+      return BadInput(fmt::format(
+          "--resume: {} is of no stream; train.open_vocabulary cannot change", *newest));
+    }
+    return manifest->segment;
+  }
+  return HasSegment(directory, 1) ? 1u : 0u;
+}
+
+Result<StreamFeeder::Fed> Await(StreamFeeder* feeder, uint32_t number, StopSignals* signals) {
+  feeder->Want(number);
+  bool ends = false;
+  while (true) {
+    pollfd ready[2] = {{feeder->fd(), POLLIN, 0}, {signals->fd(), POLLIN, 0}};
+    (void)poll(ready, 2, -1);
+    if (signals->Take()) {
+      if (std::exchange(ends, true)) return Failed("stopped before training began");
+      feeder->End();
+    }
+    std::optional<StreamFeeder::Delivery> delivery = feeder->Take();
+    if (!delivery) continue;
+    if (auto* fed = std::get_if<StreamFeeder::Fed>(&*delivery)) return std::move(*fed);
+    const StreamEnd& end = std::get<StreamEnd>(*delivery);
+    DSLIDE_RETURN_IF_ERROR(end.why);
+    return BadInput("train.data: the stream has ended without a sample");
+  }
+}
+
+// The first segment of the run without its samples, while no checkpoint has taken its place.
+std::optional<StreamSegment> FirstSegment(const fs::path& directory) {
+  const Result<StoredSegment> stored = ReadSegment(directory.string(), 1);
+  if (!stored.ok()) return std::nullopt;
+  StreamSegment first;
+  first.growth = stored->growth;
+  first.preprocessor = stored->checksum;
+  return first;
+}
+
+Result<StreamStart> Begin(const fs::path& directory, uint32_t number, RunInputs* inputs,
+                          StopSignals* signals) {
+  StreamPlace place{directory.string(), inputs->checkpoint_directory, inputs->config.train,
+                    inputs->config.text};
+  Result<std::unique_ptr<StreamFeeder>> feeder = StreamFeeder::Start(std::move(place), number);
+  DSLIDE_RETURN_IF_ERROR(feeder);
+  LogInfo(fmt::format("waiting for {} of the stream",
+                      number <= 1 ? "the beginning" : SegmentName(number)));
+  Result<StreamFeeder::Fed> fed = Await(feeder->get(), std::max(number, 1u), signals);
+  DSLIDE_RETURN_IF_ERROR(fed);
+  const Growth& growth = fed->segment.growth;
+  inputs->config = SizedBy(growth, std::move(inputs->config));
+  inputs->preprocessor = fed->segment.preprocessor;
+  inputs->segment = growth.segment;
+  inputs->train = fed->segment.data.get();
+  StreamStart start;
+  start.description = "stream: " + fed->segment.line;
+  start.preprocessor = std::move(fed->preprocessor);
+  start.feeder = *std::move(feeder);
+  inputs->stream = std::move(fed->segment);
+  inputs->first_segment = FirstSegment(directory);
+  return start;
+}
+
+}  // namespace
+
+Result<StreamStart> StartStream(const fs::path& root, bool resume, RunInputs* inputs,
+                                StopSignals* signals) {
+  ResolveConfig(kOpenFeatures, kOpenLabels, &inputs->config);
+  const fs::path directory = root / kStreamName;
+  std::error_code error;
+  for (const fs::path& made : {directory, fs::path(inputs->checkpoint_directory)}) {
+    fs::create_directories(made, error);
+    if (error) return Failed(fmt::format("{}: cannot create: {}", made.string(), error.message()));
+  }
+  Result<uint32_t> number = resume ? SegmentToGoOnWith(directory, *inputs)
+                                   : Result<uint32_t>(HasSegment(directory, 1) ? 1u : 0u);
+  DSLIDE_RETURN_IF_ERROR(number);
+  Result<StreamStart> start = Begin(directory, *number, inputs, signals);
+  if (!start.ok() && !resume) fs::remove_all(directory, error);
+  return start;
+}
+
+}  // namespace dslide

@@ -1,0 +1,30 @@
+// How a run begins whose training data is a stream (train.open_vocabulary).
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/process.h"
+#include "common/text/preprocessor.h"
+#include "scheduler/base/run_inputs.h"
+#include "scheduler/stream/stream_feeder.h"
+
+namespace dslide {
+
+constexpr char kStreamName[] = "stream";  // in a run directory
+
+struct StreamStart {
+  std::unique_ptr<StreamFeeder> feeder;
+  std::shared_ptr<const Preprocessor> preprocessor;
+  std::string description;  // for people
+};
+
+// Resolves inputs->config and waits for the segment with which the run begins, or that the servers
+// or the newest checkpoint have grown to: inputs->train. The first signal ends the stream with what
+// has come. Errors name train.data, and leave nothing of a run that is new.
+Result<StreamStart> StartStream(const std::filesystem::path& root, bool resume, RunInputs* inputs,
+                                StopSignals* signals);
+
+}  // namespace dslide

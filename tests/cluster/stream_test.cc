@@ -1,0 +1,145 @@
+// Streams (train.open_vocabulary): labels and words that come while a launched cluster trains.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <httplib.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <string>
+
+#include "common/base/random.h"
+#include "tests/cluster/cluster.h"
+
+namespace dslide::stream_test {
+namespace {
+
+using Json = nlohmann::json;
+
+// Standard input of the processes that start while it lives; what is written comes to them.
+class Producer {
+ public:
+  Producer() : before_(dup(STDIN_FILENO)) {
+    REQUIRE(pipe(ends_) == 0);
+    REQUIRE(dup2(ends_[0], STDIN_FILENO) == STDIN_FILENO);
+    close(ends_[0]);
+    REQUIRE(fcntl(ends_[1], F_SETFD, FD_CLOEXEC) == 0);
+    (void)fcntl(before_, F_SETFD, FD_CLOEXEC);
+  }
+  ~Producer() {
+    End();
+    dup2(before_, STDIN_FILENO);
+    close(before_);
+  }
+  void Write(const std::string& text) const {
+    for (size_t at = 0; at < text.size();) {
+      const ssize_t written = write(ends_[1], text.data() + at, text.size() - at);
+      REQUIRE(written > 0);
+      at += static_cast<size_t>(written);
+    }
+  }
+  void End() {
+    if (ends_[1] >= 0) close(ends_[1]);
+    ends_[1] = -1;
+  }
+
+ private:
+  int before_;
+  int ends_[2];
+};
+
+// Samples of labels [first, first + count): the word of the label among others.
+std::string Lines(uint64_t samples, uint64_t first, uint64_t count, uint64_t seed) {
+  Random random(seed);
+  std::string lines;
+  for (uint64_t i = 0; i < samples; ++i) {
+    const std::string name = std::to_string(first + random.Below(count));
+    lines += R"({"text": "about thing)" + name + " and noise" + std::to_string(random.Below(50)) +
+             R"( here", "labels": ["label)" + name + "\"]}\n";
+  }
+  return lines;
+}
+
+Arguments Train(const TestRun& run, const std::string& data, const Arguments& more = {}) {
+  Arguments arguments = {"train",     "--run-dir", run.run_directory(), "--servers", "2",
+                         "--workers", "2"};
+  for (const std::string& set :
+       {std::string("train.data=" + data), std::string("train.open_vocabulary=true"),
+        std::string("train.segment_samples=512"), std::string("train.segment_s=1"),
+        std::string("train.batch=32"), std::string("model.hidden=32"),
+        std::string("cluster.executors=1"), std::string("cluster.heartbeat_ms=200"),
+        std::string("checkpoint.interval_s=1"),
+        std::string("cluster.scheduler_bind=tcp://127.0.0.1:*")}) {
+    arguments.insert(arguments.end(), {"--set", set});
+  }
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// How many samples count, each once and none missing.
+uint64_t Counted(TestRun* run) {
+  REQUIRE_MESSAGE(run->Run("dslide", {"ledger", "verify", run->run_directory(), "--json"}) == 0,
+                  run->last_errors());
+  const Json counts = Json::parse(run->last_output());
+  CHECK(counts["duplicated"] == 0);
+  CHECK(counts["missing"] == 0);
+  return counts["seen"];
+}
+
+std::string BestLabel(TestRun* run, const std::string& text) {
+  std::ofstream(run->Path("ask.jsonl")) << R"({"text": ")" << text << "\"}\n";
+  REQUIRE(run->Run("dslide", {"predict", "--checkpoint", run->run_directory(), "--data",
+                              run->Path("ask.jsonl"), "--top-k", "1", "--json"}) == 0);
+  return Json::parse(run->last_output())["labels"][0];
+}
+
+// Segments that are done.
+uint64_t Segments(const TestRun& run) {
+  const std::string log = ReadFile(run.run_directory() + "/logs/scheduler.log");
+  const std::string before = "segment ", behind = " done\n";
+  const size_t end = log.rfind(behind);
+  if (end == std::string::npos) return 0;
+  return std::stoull(log.substr(log.rfind(before, end) + before.size()));
+}
+
+TEST_CASE("a stream's new labels and words are learned, and every line counts once") {
+  TestRun run;
+  Producer producer;
+  auto train = run.Start("dslide", Train(run, "-"));
+  producer.Write(Lines(3000, 0, 20, 1));
+  REQUIRE(WaitFor([&] { return Segments(run) >= 3; }));
+  producer.Write(Lines(3000, 10, 40, 2));  // 30 labels that nobody has seen
+  producer.End();
+  REQUIRE(train->Wait() == 0);
+  CHECK(Counted(&run) == 6000);
+  CHECK(BestLabel(&run, "about thing45 here") == "label45");
+  CHECK(BestLabel(&run, "about thing3 here") == "label3");
+}
+
+TEST_CASE("a stream is trained exactly once whoever is killed") {
+  TestRun run;
+  Producer producer;
+  auto train = run.Start("dslide", Train(run, "-"), kSlowly);
+  uint64_t lines = 0;
+  const auto write = [&](uint64_t first) { producer.Write(Lines(1500, first, 20, ++lines)); };
+  write(0);
+  REQUIRE(WaitFor([&] { return Segments(run) >= 2; }));
+  // The launcher's children, in the order of their start: scheduler, servers, workers.
+  for (const size_t victim : {0, 1, 3, 0, 2}) {
+    std::vector<pid_t> children = Descendants(train->pid());
+    REQUIRE(children.size() == 5);
+    std::ranges::sort(children);
+    const uint64_t before = Segments(run);
+    write(5 * victim);
+    kill(children[victim], SIGKILL);
+    REQUIRE(WaitFor([&] { return IsGone(children[victim]); }));
+    REQUIRE(WaitFor([&] { return Segments(run) > before + 1; }));
+    REQUIRE(WaitFor([&] { return Descendants(train->pid()).size() == 5; }));
+  }
+  producer.End();
+  REQUIRE(train->Wait() == 0);
+  CHECK(Counted(&run) == 1500 * lines);
+}
+
+}  // namespace
+}  // namespace dslide::stream_test

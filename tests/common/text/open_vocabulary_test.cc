@@ -1,0 +1,156 @@
+#include "common/text/open_vocabulary.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+
+namespace dslide {
+namespace {
+
+TextConfig Words() {
+  TextConfig config;
+  config.title = false;
+  config.max_share = 1;
+  return config;
+}
+
+// A record for each pair of a text and its labels, which blanks separate.
+std::vector<Record> Records(const std::vector<std::pair<std::string, std::string>>& lines) {
+  std::vector<Record> records;
+  for (const auto& [text, labels] : lines) {
+    Record record;
+    record.fields = {text};
+    for (size_t begin = 0; begin < labels.size();) {
+      const size_t end = std::min(labels.find(' ', begin), labels.size());
+      record.labels.push_back(labels.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+std::vector<std::string> LabelsOf(const OpenVocabulary& vocabulary) {
+  return vocabulary.labels().stored().names;
+}
+
+TEST_CASE("open vocabulary: names are taken up when enough samples have had them") {
+  OpenVocabulary vocabulary(Words());
+  const OpenVocabulary::Rules rules{2, 0};
+  OpenVocabulary::Change change =
+      vocabulary.Take(Records({{"red boat", "a"}, {"red tree", "a b"}}), rules);
+  CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"a"});
+  CHECK(vocabulary.features().stored().names == std::vector<std::string>{"red"});
+  CHECK(change.labels.taken_up == 1);
+  CHECK(change.labels.again.empty());
+  // "b" and "boat" have had one sample before; a sample counts once however often it has a word.
+  change = vocabulary.Take(Records({{"boat blue blue", "b c"}}), rules);
+  CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"a", "b"});
+  CHECK(vocabulary.features().stored().names == std::vector<std::string>{"red", "boat"});
+  CHECK(change.features.taken_up == 1);
+}
+
+TEST_CASE("open vocabulary: the most frequent names come first, then by name") {
+  OpenVocabulary vocabulary(Words());
+  vocabulary.Take(Records({{"w", "z y"}, {"w", "z y"}, {"w", "z x"}, {"w", "x"}}), {2, 0});
+  CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"z", "x", "y"});
+}
+
+TEST_CASE("open vocabulary: a first segment without a frequent name takes all up") {
+  OpenVocabulary vocabulary(Words());
+  vocabulary.Take(Records({{"one", "a"}, {"two", "b"}}), {5, 0});
+  CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"a", "b"});
+  vocabulary.Take(Records({{"three", "c"}}), {5, 0});
+  CHECK(vocabulary.labels().in_use() == 2);
+}
+
+TEST_CASE("open vocabulary: names that do not come back go, and their ids are used again") {
+  OpenVocabulary vocabulary(Words());
+  const OpenVocabulary::Rules rules{1, 2};
+  vocabulary.Take(Records({{"red", "a"}, {"blue", "b"}}), rules);
+  OpenVocabulary::Change change = vocabulary.Take(Records({{"red", "a"}}), rules);
+  CHECK(change.labels.gone.empty());
+  // The second segment without "b". Its id rests for this one.
+  change = vocabulary.Take(Records({{"red", "a c"}}), rules);
+  CHECK(change.labels.gone == std::vector<uint32_t>{1});
+  CHECK(change.labels.again.empty());
+  CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"a", "", "c"});
+  CHECK(change.features.gone.size() == 1);
+  CHECK(vocabulary.labels().in_use() == 2);
+  const Preprocessor without = vocabulary.MakePreprocessor();
+  CHECK(without.num_labels() == 3);
+  CHECK(!without.LabelId("b"));
+  CHECK(!without.LabelId(""));
+  Preprocessor::Encoder encoder(without);
+  CHECK(encoder.Encode(Records({{"blue", ""}})[0]).features.empty());
+
+  change = vocabulary.Take(Records({{"green", "b"}}), rules);
+  CHECK(change.labels.again == std::vector<uint32_t>{1});
+  CHECK(change.features.again.size() == 1);
+  CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"a", "b", "c"});
+  CHECK(*vocabulary.MakePreprocessor().LabelId("b") == 1);
+}
+
+TEST_CASE("open vocabulary: candidates are forgotten too") {
+  OpenVocabulary vocabulary(Words());
+  vocabulary.Take(Records({{"red", "a"}, {"red", "a"}, {"red", "b"}}), {2, 2});
+  vocabulary.Take(Records({{"red", "a"}}), {2, 2});
+  vocabulary.Take(Records({{"red", "a"}}), {2, 2});
+  CHECK(vocabulary.labels().candidates() == 0);
+  vocabulary.Take(Records({{"red", "a b"}}), {2, 2});
+  CHECK(vocabulary.labels().in_use() == 1);
+}
+
+TEST_CASE("open vocabulary: weights are the idf of the counts so far") {
+  OpenVocabulary vocabulary(Words());
+  vocabulary.Take(Records({{"red boat", "a"}, {"red", "a"}, {"red", "a"}}), {1, 0});
+  const auto weight = [&](const std::string& name) {
+    const Preprocessor preprocessor = vocabulary.MakePreprocessor();
+    const auto& words = preprocessor.vectorizer().vocabulary();
+    const auto at = std::ranges::find(words.names, name) - words.names.begin();
+    return words.weights[static_cast<size_t>(at)];
+  };
+  CHECK(weight("red") == doctest::Approx(1.0));
+  CHECK(weight("boat") == doctest::Approx(1.0 + std::log(4.0 / 2.0)));
+  vocabulary.Take(Records({{"boat", "a"}}), {1, 0});
+  CHECK(weight("red") == doctest::Approx(1.0 + std::log(5.0 / 4.0)));
+  CHECK(weight("boat") == doctest::Approx(1.0 + std::log(5.0 / 3.0)));
+}
+
+std::vector<Record> Drawn(Random* random) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (int i = 0; i < 40; ++i) {
+    const uint64_t word = random->Below(60) * random->Below(60) / 60;
+    lines.push_back({"w" + std::to_string(word) + " v" + std::to_string(random->Below(30)),
+                     "l" + std::to_string(word)});
+  }
+  return Records(lines);
+}
+
+TEST_CASE("open vocabulary: what was stored goes on as if nothing had been, with the same ids") {
+  const OpenVocabulary::Rules rules{2, 5};
+  OpenVocabulary whole(Words());
+  OpenVocabulary::State stored;
+  Random random(7);
+  for (int segment = 0; segment < 30; ++segment) {
+    const std::vector<Record> records = Drawn(&random);
+    const OpenVocabulary::Change expected = whole.Take(records, rules);
+    OpenVocabulary resumed(Words(), stored);
+    const OpenVocabulary::Change change = resumed.Take(records, rules);
+    CHECK(change.labels.gone == expected.labels.gone);
+    CHECK(change.labels.again == expected.labels.again);
+    CHECK(change.features.again == expected.features.again);
+    stored = resumed.Save();
+    REQUIRE(stored == whole.Save());
+    CHECK(resumed.MakePreprocessor().ToBytes() == whole.MakePreprocessor().ToBytes());
+  }
+  CHECK(whole.labels().size() > whole.labels().in_use());
+}
+
+}  // namespace
+}  // namespace dslide

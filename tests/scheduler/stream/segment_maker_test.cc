@@ -1,0 +1,164 @@
+#include "scheduler/stream/segment_maker.h"
+
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "common/base/temporary_directory.h"
+
+namespace dslide {
+namespace {
+
+std::string Line(const std::string& text, const std::string& label) {
+  return R"({"text": ")" + text + R"(", "labels": [")" + label + "\"]}\n";
+}
+
+TrainConfig Train(uint32_t segment_samples = 4) {
+  TrainConfig train;
+  train.open_vocabulary = true;
+  train.segment_samples = segment_samples;
+  train.admit_count = 1;
+  train.expire_segments = 0;
+  return train;
+}
+
+TextConfig Text() {
+  TextConfig text;
+  text.max_share = 1;
+  return text;
+}
+
+SegmentMaker::Made Next(SegmentMaker* maker, bool ended = false) {
+  auto made = maker->MakeNext(ended);
+  REQUIRE_MESSAGE(made.ok(), (made.ok() ? "" : made.error().message));
+  REQUIRE(made->has_value());
+  return std::move(**made);
+}
+
+TEST_CASE("segments: a segment has at most so many samples, and every line is in one") {
+  SegmentMaker maker(Train(), Text(), {});
+  std::string all;
+  for (int i = 0; i < 10; ++i) all += Line("word", "l" + std::to_string(i));
+  maker.Add(all.substr(0, 30));
+  CHECK(maker.lines() == 0);
+  maker.Add(all.substr(30));
+  CHECK(maker.lines() == 10);
+  uint64_t end = 0;
+  for (const size_t samples : {4, 4, 2}) {
+    const SegmentMaker::Made made = Next(&maker);
+    CHECK(made.segment.data->size() == samples);
+    CHECK(made.segment.growth.samples == samples);
+    CHECK(maker.stored().begin == end);
+    end = maker.end();
+  }
+  CHECK(end == all.size());
+  CHECK(maker.number() == 3);
+  CHECK(maker.stored().lines == 10);
+  CHECK(maker.stored().growth.labels == 10);
+}
+
+TEST_CASE("segments: a line without its end waits for it, or is the last one") {
+  SegmentMaker maker(Train(), Text(), {});
+  const std::string line = Line("word", "a");
+  maker.Add(line + line.substr(0, line.size() - 1));
+  CHECK(maker.lines() == 1);
+  CHECK(Next(&maker).segment.data->size() == 1);
+  CHECK(!maker.MakeNext(false)->has_value());
+  CHECK(maker.pending() == line.size() - 1);
+  CHECK(Next(&maker, true).segment.data->size() == 1);
+  CHECK(maker.pending() == 0);
+}
+
+TEST_CASE("segments: lines that are no records are left out, and the first is named") {
+  SegmentMaker maker(Train(), Text(), {});
+  maker.Add(Line("word", "a") + "\n{\"text\": 1\n" + Line("word", "a"));
+  const SegmentMaker::Made made = Next(&maker);
+  CHECK(made.segment.data->size() == 2);
+  CHECK(made.segment.line.find("; 1 line left out, the first is line 3: ") != std::string::npos);
+  maker.Add("nonsense\n");
+  CHECK(!maker.MakeNext(false)->has_value());
+  CHECK(maker.number() == 1);
+  maker.Add(Line("word", "a"));
+  CHECK(Next(&maker).segment.growth.segment == 2);
+}
+
+TEST_CASE("segments: a stream of no known format is an error") {
+  SegmentMaker maker(Train(), Text(), {});
+  maker.Add("\n\njust words\n");
+  const auto made = maker.MakeNext(false);
+  REQUIRE(!made.ok());
+  CHECK(made.error().message.find("begins no known format") != std::string::npos);
+}
+
+TEST_CASE("segments: a sample in eight is asked before it is trained, with all of its labels") {
+  TrainConfig train = Train(16);
+  train.admit_count = 2;
+  SegmentMaker maker(train, Text(), {});
+  for (int i = 0; i < 16; ++i) maker.Add(Line("word", i == 7 ? "rare" : "often"));
+  const SegmentMaker::Made made = Next(&maker);
+  REQUIRE(made.segment.unseen->size() == 2);
+  CHECK((*made.segment.unseen)[0].labels[0] == 1);  // beyond those of the model
+  CHECK((*made.segment.unseen)[1].labels[0] == 0);
+  CHECK((*made.segment.data)[7].labels.empty());
+  CHECK(made.segment.growth.labels == 1);
+}
+
+TEST_CASE("segments: what is stored gives the same samples and goes on with the same ids") {
+  const TemporaryDirectory directory("segments");
+  TrainConfig train = Train(3);
+  train.expire_segments = 2;
+  std::string all;
+  for (int i = 0; i < 30; ++i) {
+    all += Line("w" + std::to_string(i % 7) + " v" + std::to_string(i / 4),
+                "l" + std::to_string(i * i % 11));
+  }
+  SegmentMaker maker(train, Text(), {});
+  maker.Add(all);
+  for (uint32_t number = 1; number <= 10; ++number) {
+    const SegmentMaker::Made made = Next(&maker);
+    REQUIRE(WriteSegment(directory.path(), maker.stored()).ok());
+    const Result<StoredSegment> stored = ReadSegment(directory.path(), number);
+    REQUIRE(stored.ok());
+    CHECK(stored->growth == made.segment.growth);
+    const SegmentMaker::Made again = SegmentMaker::MakeAgain(
+        Text(), *stored, all.substr(stored->begin, stored->end - stored->begin));
+    CHECK(again.preprocessor->ToBytes() == made.preprocessor->ToBytes());
+    CHECK(again.segment.growth == made.segment.growth);
+    CHECK(again.segment.preprocessor == made.segment.preprocessor);
+    REQUIRE(again.segment.data->size() == made.segment.data->size());
+    for (size_t i = 0; i < again.segment.data->size(); ++i) {
+      const SampleView a = (*again.segment.data)[i], b = (*made.segment.data)[i];
+      CHECK(std::ranges::equal(a.labels, b.labels));
+      CHECK(std::ranges::equal(a.features, b.features));
+      CHECK(std::ranges::equal(a.values, b.values));
+    }
+    if (number == 10) break;
+    // Another life cuts the rest in the same places, and numbers it the same.
+    SegmentMaker resumed(train, Text(), *stored);
+    resumed.Add(all.substr(stored->end));
+    SegmentMaker copy = maker;
+    const SegmentMaker::Made next = Next(&resumed);
+    CHECK(next.preprocessor->ToBytes() == Next(&copy).preprocessor->ToBytes());
+    CHECK(resumed.stored().growth == copy.stored().growth);
+    CHECK(resumed.end() == copy.end());
+  }
+}
+
+TEST_CASE("segments: a damaged file is named") {
+  const TemporaryDirectory directory("segments");
+  SegmentMaker maker(Train(), Text(), {});
+  maker.Add(Line("word", "a"));
+  (void)Next(&maker);
+  REQUIRE(WriteSegment(directory.path(), maker.stored()).ok());
+  const std::string path = directory.path() + "/" + SegmentName(1);
+  REQUIRE(truncate(path.c_str(), 40) == 0);
+  const Result<StoredSegment> stored = ReadSegment(directory.path(), 1);
+  REQUIRE(!stored.ok());
+  CHECK(stored.error().message == path + ": damaged (40 bytes)");
+}
+
+}  // namespace
+}  // namespace dslide

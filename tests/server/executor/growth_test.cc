@@ -1,0 +1,184 @@
+// A model that grows while it is trained (train.open_vocabulary).
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "common/run/step.h"
+#include "tests/server/support/local_cluster.h"
+#include "tests/server/support/slot_move.h"
+
+namespace dslide::growth_test {
+namespace {
+
+constexpr uint32_t kFeatures = 40, kLabels = 60, kHidden = 16, kBatch = 8;
+constexpr uint64_t kSegment = 64;  // samples
+
+Config StreamConfig(ActiveSet active, OptimizerKind optimizer = OptimizerKind::kAdam) {
+  Config config = SmallConfig(kFeatures, kLabels, kHidden);
+  config.train.open_vocabulary = true;
+  config.train.segment_samples = kSegment;
+  config.train.optimizer = optimizer;
+  config.train.batch = kBatch;
+  config.model.active = active;
+  ResolveConfig(kFeatures, kLabels, &config);
+  return config;
+}
+
+Growth GrowthTo(uint32_t segment, uint32_t features, uint32_t labels) {
+  Growth growth;
+  growth.segment = segment;
+  growth.features = features;
+  growth.labels = labels;
+  growth.samples = kSegment;
+  return growth;
+}
+
+void Grow(LocalCluster* cluster, const Growth& growth) {
+  SlotJob job{SlotJob::Kind::kSwitchPlan, {}};
+  job.growth = std::make_shared<const Growth>(growth);
+  REQUIRE(DoAll(cluster->executors(), job) == "");
+}
+
+std::vector<uint8_t> StoredRow(LocalCluster* cluster, LayerKind kind, uint32_t id) {
+  for (Executor* executor : cluster->executors()) {
+    Layer& layer =
+        kind == LayerKind::kInput ? executor->input().layer() : executor->output().layer();
+    const uint32_t row = layer.map().Local(id);
+    if (row == SlotMap::kNone) continue;
+    std::vector<uint8_t> bytes(layer.RowBytes());
+    layer.StoreRow(row, bytes.data());
+    return bytes;
+  }
+  REQUIRE(false);
+  return {};
+}
+
+// All rows with these ids, [begin, end).
+std::vector<std::vector<uint8_t>> Rows(LocalCluster* cluster, LayerKind kind, uint32_t begin,
+                                       uint32_t end) {
+  std::vector<std::vector<uint8_t>> rows;
+  for (uint32_t id = begin; id < end; ++id) rows.push_back(StoredRow(cluster, kind, id));
+  return rows;
+}
+
+// Gives `to` the rows of `from`, one by one, as a checkpoint would.
+void CopyRows(LocalCluster* from, LocalCluster* to, uint32_t features, uint32_t labels) {
+  const auto copy = [&](LayerKind kind, uint32_t count) {
+    for (uint32_t id = 0; id < count; ++id) {
+      const std::vector<uint8_t> bytes = StoredRow(from, kind, id);
+      for (Executor* executor : to->executors()) {
+        Layer& layer =
+            kind == LayerKind::kInput ? executor->input().layer() : executor->output().layer();
+        const uint32_t row = layer.map().Local(id);
+        if (row != SlotMap::kNone) layer.LoadRow(row, bytes.data());
+      }
+    }
+  };
+  copy(LayerKind::kInput, features);
+  copy(LayerKind::kOutput, labels);
+  for (Executor* executor : to->executors()) executor->output().FollowLoad();
+}
+
+void Train(LocalCluster* cluster, const Config& sizes, uint64_t first, uint64_t last) {
+  for (uint64_t number = first; number < last; ++number) {
+    Random random(1000 + number);
+    (void)cluster->Train(RandomBatch(sizes, kBatch, 3, &random), number);
+  }
+}
+
+TEST_CASE("growth: what was learned stays, and what is new begins as at the start of a run") {
+  for (const OptimizerKind optimizer : {OptimizerKind::kAdam, OptimizerKind::kAdaGrad}) {
+    for (const ActiveSet active : {ActiveSet::kAll, ActiveSet::kMass}) {
+      const Config config = StreamConfig(active, optimizer);
+      LocalCluster cluster(config, kSegment, {2, 1});
+      Train(&cluster, config, 0, 8);
+      const auto features = Rows(&cluster, LayerKind::kInput, 0, kFeatures);
+      const auto labels = Rows(&cluster, LayerKind::kOutput, 0, kLabels);
+      // Once within the rows that regions have to spare, and far beyond.
+      uint32_t segment = 2;
+      for (const auto& [more_features, more_labels] :
+           {std::pair(kFeatures + 7, kLabels + 9), std::pair(kFeatures + 9, kLabels + 10),
+            std::pair(3 * kFeatures, 5 * kLabels)}) {
+        Grow(&cluster, GrowthTo(segment++, more_features, more_labels));
+        CHECK(Rows(&cluster, LayerKind::kInput, 0, kFeatures) == features);
+        CHECK(Rows(&cluster, LayerKind::kOutput, 0, kLabels) == labels);
+        Config large = config;
+        large.model.features = more_features;
+        large.model.labels = more_labels;
+        LocalCluster fresh(large, kSegment, {1});
+        CHECK(Rows(&cluster, LayerKind::kInput, kFeatures, more_features) ==
+              Rows(&fresh, LayerKind::kInput, kFeatures, more_features));
+        CHECK(Rows(&cluster, LayerKind::kOutput, kLabels, more_labels) ==
+              Rows(&fresh, LayerKind::kOutput, kLabels, more_labels));
+      }
+    }
+  }
+}
+
+TEST_CASE("growth: a model that has grown trains as one that was as large and has the same rows") {
+  const Config config = StreamConfig(ActiveSet::kAll);
+  Config large = config;
+  large.model.features = 2 * kFeatures + 1;
+  large.model.labels = 3 * kLabels + 1;
+  LocalCluster grown(config, kSegment, {2});
+  Train(&grown, config, 0, 8);
+  LocalCluster loaded(large, kSegment, {2});
+  CopyRows(&grown, &loaded, kFeatures, kLabels);
+  Grow(&grown, GrowthTo(2, large.model.features, large.model.labels));
+  Train(&grown, large, 8, 16);
+  Train(&loaded, large, 8, 16);
+  CHECK(Rows(&grown, LayerKind::kInput, 0, large.model.features) ==
+        Rows(&loaded, LayerKind::kInput, 0, large.model.features));
+  CHECK(Rows(&grown, LayerKind::kOutput, 0, large.model.labels) ==
+        Rows(&loaded, LayerKind::kOutput, 0, large.model.labels));
+}
+
+TEST_CASE("growth: an id that is used again begins anew, and a label that is gone is never best") {
+  const Config config = StreamConfig(ActiveSet::kMass);
+  LocalCluster cluster(config, kSegment, {2});
+  LocalCluster fresh(config, kSegment, {1});
+  Train(&cluster, config, 0, 8);
+  Growth growth = GrowthTo(2, kFeatures, kLabels);
+  growth.features_again = {3, 17};
+  growth.labels_again = {5};
+  growth.labels_gone = {5, 11, 12};  // 5 first goes, then has another name
+  Grow(&cluster, growth);
+  CHECK(StoredRow(&cluster, LayerKind::kInput, 17) == StoredRow(&fresh, LayerKind::kInput, 17));
+  CHECK(StoredRow(&cluster, LayerKind::kOutput, 12) != StoredRow(&fresh, LayerKind::kOutput, 12));
+  TopKRequest request;
+  request.hidden = Matrix(1, kHidden);
+  std::ranges::fill(request.hidden.data, 1.0f);
+  request.k = kLabels;
+  request.search = Search::kExact;
+  const auto ranked = std::get<TopKReply>(cluster.Ask(0, request));
+  REQUIRE(ranked.ids.size() == kLabels);
+  const std::vector<uint32_t> last(ranked.ids.end() - 2, ranked.ids.end());
+  CHECK(std::ranges::is_permutation(last, std::vector<uint32_t>{11, 12}));
+  CHECK(ranked.scores[kLabels - 2] < -1000);
+  CHECK(ranked.scores[kLabels - 3] > -1000);
+  Train(&cluster, config, 8, 16);  // whoever draws them gives them no share
+  for (Executor* executor : cluster.executors()) {
+    const uint32_t row = executor->output().layer().map().Local(11);
+    if (row != SlotMap::kNone) CHECK(executor->output().layer().bias(row) < -1000);
+  }
+}
+
+TEST_CASE("growth: the samples of the segment in progress decide which batches there are") {
+  const Config config = StreamConfig(ActiveSet::kAll);
+  TrainConfig train = config.train;
+  train.epoch_samples = 21;
+  CHECK(SamplesOf({1, 0, 0}, train, kSegment) == 8);
+  CHECK(SamplesOf({1, 0, 2}, train, kSegment) == 5);
+  CHECK(SamplesOf({1, 0, 3}, train, kSegment) == 0);
+  CHECK(BatchNumber({1, 0, 0}, train, kSegment) == 8);  // as if all segments were full
+  train.staleness = 0;
+  train.target_batch = 16;
+  CHECK(StepsPerEpoch(train, kSegment) == 4);
+  CHECK(ExtentOfStep(4, train, kSegment).samples == 16);
+  CHECK(ExtentOfStep(5, train, kSegment).batches == 1);
+  CHECK(ExtentOfStep(5, train, kSegment).samples == 5);
+  CHECK(ExtentOfStep(6, train, kSegment).batches == 0);
+}
+
+}  // namespace
+}  // namespace dslide::growth_test
