@@ -311,7 +311,7 @@ std::vector<ConfigKey> ClusterKeys() {
        "a server's rows, tables and kept replies; 0: 80 % of its machine or cgroup",
        Number(kIn, &C::memory_mb, 0, 1u << 24), kFree, kServersOwn},
       {section, "disk_tier",
-       "a directory for rows that memory_mb has no room for; auto: /var/tmp; off: none",
+       "directory for rows beyond memory_mb, or auto, off",
        Text(kIn, &C::disk_tier), kFree, kServersOwn},
       {section, "drain_s",
        "SIGTERM: longest time that a server hands its slots over; 0: it does not",

@@ -66,7 +66,15 @@ Result<OutputFile> OutputFile::CreateSecret(const std::string& path) {
                       S_IRUSR | S_IWUSR);
   std::FILE* out = fd < 0 ? nullptr : fdopen(fd, "w");
   if (out == nullptr) return CannotCreate(path);
-  return OutputFile(path, temporary, out);
+  OutputFile file(path, temporary, out);
+  if (geteuid() != 0) return file;
+  struct stat owner = {};
+  if (stat(path.c_str(), &owner) != 0 &&
+      stat(fs::absolute(path).parent_path().c_str(), &owner) != 0) {
+    return CannotCreate(path);
+  }
+  if (owner.st_uid != 0 && fchown(fd, owner.st_uid, owner.st_gid) != 0) return CannotCreate(path);
+  return file;
 }
 
 OutputFile OutputFile::StandardOutput() { return {"standard output", "", stdout}; }

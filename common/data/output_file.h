@@ -30,7 +30,8 @@ class OutputFile {
  public:
   // Errors (kBadInput) name the path. An empty path: nothing is written.
   static Result<OutputFile> Create(const std::string& path);
-  // A file that only its owner may read and write, from its first byte on.
+  // A file that only its owner may read and write, from its first byte on. What root writes belongs
+  // to whom the file belonged before, or its directory.
   static Result<OutputFile> CreateSecret(const std::string& path);
   static OutputFile StandardOutput();
   OutputFile(OutputFile&& other) noexcept;

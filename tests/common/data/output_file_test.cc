@@ -1,6 +1,8 @@
 #include "common/data/output_file.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -90,6 +92,26 @@ TEST_CASE_FIXTURE(Fixture, "output file: what cannot be created is named") {
   const Status whole = WriteWholeFile(nowhere, "x");
   REQUIRE_FALSE(whole.ok());
   CHECK(whole.error().kind == ErrorKind::kFailed);
+}
+
+// The scheduler of a service is another user than the administrator who changes its keys.
+TEST_CASE_FIXTURE(Fixture, "output file: a secret belongs to whom the file or directory belonged") {
+  const uid_t owner = geteuid() == 0 ? 4242 : geteuid();  // others cannot give files away
+  const auto owner_of = [](const std::string& file) {
+    struct stat status = {};
+    REQUIRE(stat(file.c_str(), &status) == 0);
+    CHECK((status.st_mode & 0777) == 0600);
+    return status.st_uid;
+  };
+  REQUIRE(WriteSecretFile(path, "old").ok());
+  REQUIRE(chown(path.c_str(), owner, getegid()) == 0);
+  REQUIRE(WriteSecretFile(path, "new").ok());
+  CHECK(owner_of(path) == owner);
+  const std::string keys = directory.path() + "/keys";
+  REQUIRE(mkdir(keys.c_str(), 0700) == 0);
+  REQUIRE(chown(keys.c_str(), owner, getegid()) == 0);
+  REQUIRE(WriteSecretFile(keys + "/one", "new").ok());
+  CHECK(owner_of(keys + "/one") == owner);
 }
 
 TEST_CASE_FIXTURE(Fixture, "scratch file: what was written, with a part replaced, and no name") {
