@@ -418,8 +418,8 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   TrainConfig& files = inputs.config.train;
   std::optional<KeptInput> kept;
   std::optional<StreamStart> stream;
-  MakePathsAbsolute(&inputs.config);  // --resume may come from elsewhere
   if (is_stream) {
+    MakePathsAbsolute(&inputs.config);
     DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
     Result<StreamStart> started = StartStream(root, options.resume, &inputs, signals);
     DSLIDE_RETURN_IF_ERROR(started);
@@ -478,6 +478,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     test = std::move(read->data);
     inputs.test = &*test;
   }
+  MakePathsAbsolute(&inputs.config);  // --resume may come from elsewhere
   inputs.audit_secret = DrawIncarnation().value;
   inputs.ticket_key = DrawHashKey();
   if (inputs.config.train.audit < 0.0f && inputs.config.train.staleness == 0 && encrypted) {

@@ -24,9 +24,11 @@ std::string AbsoluteData(const std::string& path) {
     all += (all.empty() ? "" : "+") + Absolute(features);
   }
   if (!matrices->labels.empty()) all += "," + Absolute(matrices->labels);
+  if (!matrices->weights.empty()) all += "," + Absolute(matrices->weights);
   const auto read = MatrixPathsOf(all);
   const bool same = read && read->features.size() == matrices->features.size() &&
-                    read->labels.empty() == matrices->labels.empty();
+                    read->labels.empty() == matrices->labels.empty() &&
+                    read->weights.empty() == matrices->weights.empty();
   return same ? all : path;
 }
 

@@ -12,12 +12,13 @@ TEST_CASE("config paths: files are the same in every working directory") {
   const std::string here = std::filesystem::current_path().string();
   Config config;
   config.train.data = "a/../train.jsonl";
-  config.train.test = "X.npz+V.npy,Y.npz";
+  config.train.test = "X.npz+V.npy,Y.npz,W.npy";
   config.train.label_names = "names.tsv";
   config.checkpoint.directory = "/saved";
   MakePathsAbsolute(&config);
   CHECK(config.train.data == here + "/train.jsonl");
-  CHECK(config.train.test == here + "/X.npz+" + here + "/V.npy," + here + "/Y.npz");
+  CHECK(config.train.test ==
+        here + "/X.npz+" + here + "/V.npy," + here + "/Y.npz," + here + "/W.npy");
   CHECK(config.train.label_names == here + "/names.tsv");
   CHECK(config.checkpoint.directory == "/saved");
   const Config once = config;
