@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "common/base/random.h"
@@ -112,6 +113,29 @@ TEST_CASE("cells: a row that two groups have changed gets both changes and both 
   }
   // Nothing is new: nothing is sent.
   CHECK(groups.exchange().Exchange(false).touched == 0);
+}
+
+TEST_CASE("cells: accumulators grow by all or by the mean, or as the change was merged") {
+  for (const auto& [sums, of_equal, of_orthogonal] :
+       {std::tuple{SumsRule::kAll, 1.0f, 1.0f}, std::tuple{SumsRule::kMean, 0.5f, 0.5f},
+        std::tuple{SumsRule::kFollow, 0.5f, 1.0f}}) {
+    ExchangeRules rules;
+    rules.rule = MergeRule::kAdasum;
+    rules.sums = sums;
+    rules.round = false;
+    Groups groups(2, rules);
+    for (size_t group = 0; group < 2; ++group) {
+      groups.Update(group, 1, 1);
+      // Row 2 moves in directions that have nothing in common.
+      std::vector<float> half(kDim);
+      std::fill_n(half.begin() + static_cast<int>(group * kDim / 2), kDim / 2, 1.0f);
+      groups[group].Update(2, 0.1f, half.data(), 0, true);
+    }
+    const float equal = 2 * groups.Sum(0, 1), orthogonal = 2 * groups.Sum(0, 2);
+    groups.exchange().Exchange(true);
+    CHECK(groups.Sum(1, 1) == doctest::Approx(of_equal * equal));
+    CHECK(groups.Sum(1, 2) == doctest::Approx(of_orthogonal * orthogonal));
+  }
 }
 
 TEST_CASE("cells: what rounding cuts off is not lost over many exchanges") {

@@ -154,7 +154,7 @@ TEST_CASE("cells: groups share an epoch's samples, and one seed gives one result
   const StudyData data{train, Generated(20, 2)};
   CellsOptions options;
   options.groups = 2;
-  options.exchange_samples = 32;
+  options.exchange_first = options.exchange_last = 32;
   const StudyResult once = RunCells(config, data, options), again = RunCells(config, data, options);
   CHECK(once.input.exchanges == 5);
   CHECK(once.loss == again.loss);

@@ -1,5 +1,7 @@
 #include "tools/bench/cells/exchange.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -16,6 +18,13 @@ void CopyRow(const RowView& row, size_t dim, float* out) {
 }
 
 }  // namespace
+
+Result<SumsRule> ParseSumsRule(std::string_view name) {
+  if (name == "all") return SumsRule::kAll;
+  if (name == "mean") return SumsRule::kMean;
+  if (name == "follow") return SumsRule::kFollow;
+  return BadInput(fmt::format("--sums: {} is none of all, mean, follow", name));
+}
 
 Traffic& Traffic::operator+=(const Traffic& more) {
   exchanges += more.exchanges;
@@ -92,9 +101,11 @@ void LayerExchange::CollectOf(size_t group, uint32_t row, bool all) {
   traffic_.touched++;
   norms_[group].squares += squares;
   norms_[group].rows++;
-  if (!all && std::sqrt(squares) < norms_[group].threshold) return sent.clear();
+  const uint32_t touches = view.scalars->steps - told_[group][row];
+  const bool waits = touches < rules_.least_touches || std::sqrt(squares) < norms_[group].threshold;
+  if (waits && !all) return sent.clear();
   if (rules_.round) RoundToInt8(dim_, sent.data());
-  change.touches = static_cast<float>(view.scalars->steps - told_[group][row]);
+  change.touches = static_cast<float>(touches);
   change.sum = view.scalars->moment2 - base_sum_[row];
   told_[group][row] = view.scalars->steps;
   traffic_.sent++;
@@ -108,6 +119,9 @@ void LayerExchange::Merge(uint32_t row) {
   }
   MergeParts(rules_.rule, rules_.few, width_, parts_, &merged_);
   traffic_.merged++;
+  growth_ = 0;
+  for (const Change& change : changes_) growth_ += change.sent.empty() ? 0 : change.sum;
+  growth_ *= SumsFactor();
   const size_t at = size_t{row} * width_;
   for (float& x : merged_) x *= rules_.outer;
   if (rules_.momentum > 0) {
@@ -123,21 +137,29 @@ void LayerExchange::Merge(uint32_t row) {
   for (size_t i = 0; i < dim_; ++i) cut_off_[at + i] -= merged_[i];
 }
 
+float LayerExchange::SumsFactor() const {
+  const float least = 1 / static_cast<float>(parts_.size());
+  if (rules_.sums == SumsRule::kAll || parts_.size() == 1) return 1;
+  if (rules_.sums == SumsRule::kMean) return least;
+  const Kernels& kernels = BestKernels();
+  float squares = 0;
+  for (const RowPart& part : parts_) squares += kernels.dot(width_, part.change, part.change);
+  if (squares == 0) return 1;
+  return std::clamp(kernels.dot(width_, merged_.data(), merged_.data()) / squares, least, 1.0f);
+}
+
 // Moves the base, and in each group what is not its own unsent change.
 void LayerExchange::Spread(uint32_t row) {
   float* base = BaseOf(row);
   for (size_t i = 0; i < width_; ++i) base[i] += merged_[i];
-  float growth = 0;
-  for (const Change& change : changes_) growth += change.sent.empty() ? 0 : change.sum;
-  growth /= std::pow(static_cast<float>(parts_.size()), rules_.sums_power);
-  base_sum_[row] += growth;
+  base_sum_[row] += growth_;
   for (size_t group = 0; group < layers_.size(); ++group) {
     const Change& change = changes_[group];
     layers_[group]->changed().BeforeChange(row);
     const RowView view = layers_[group]->row(row);
     BestKernels().axpy(dim_, 1, merged_.data(), view.weights);
     view.scalars->bias += merged_[dim_];
-    view.scalars->moment2 += growth;
+    view.scalars->moment2 += growth_;
     if (change.sent.empty()) continue;
     BestKernels().axpy(dim_, -1, change.sent.data(), view.weights);
     // Equal in all groups to the bit, and never below 0.

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "server/rows/layer.h"
@@ -23,14 +24,25 @@
 
 namespace dslide::cells {
 
+// How much of the growth of a row's accumulator in n groups together its base takes.
+enum class SumsRule {
+  kAll,     // all of it
+  kMean,    // 1 / n of it
+  kFollow,  // |merged change|^2 / sum of |change|^2, from 1 / n to 1: all where changes were added,
+            // the mean where they were averaged
+};
+// "all", "mean", "follow".
+Result<SumsRule> ParseSumsRule(std::string_view name);
+
 struct ExchangeRules {
   MergeRule rule = MergeRule::kSum;
-  float few = 8;         // touches: MergeParts()
-  float sums_power = 0;  // accumulators grow by the parts' sum over parts to this power
-  float hold_back = 0;   // changes below this share of the last exchange's root mean square norm
-  float outer = 1;       // a merged change is multiplied by it
-  float momentum = 0;    // Nesterov's, of merged changes, of each row on its own (DiLoCo's)
-  bool round = true;     // to 8 bits; else nothing is rounded
+  float few = 8;  // touches: MergeParts()
+  SumsRule sums = SumsRule::kAll;
+  float hold_back = 0;  // changes below this share of the last exchange's root mean square norm
+  uint32_t least_touches = 1;  // rows with fewer updates since they were last sent wait
+  float outer = 1;             // a merged change is multiplied by it
+  float momentum = 0;          // Nesterov's, of merged changes, of each row on its own (DiLoCo's)
+  bool round = true;           // to 8 bits; else nothing is rounded
 };
 
 struct Traffic {
@@ -69,6 +81,7 @@ class LayerExchange {
   bool Collect(uint32_t row, bool all);
   void CollectOf(size_t group, uint32_t row, bool all);
   void Merge(uint32_t row);
+  float SumsFactor() const;
   void Spread(uint32_t row);
   void EndNorms();
   float* BaseOf(uint32_t row) { return base_.data() + size_t{row} * width_; }
@@ -93,6 +106,7 @@ class LayerExchange {
   std::vector<Change> changes_;  // [G]
   std::vector<RowPart> parts_;
   std::vector<float> merged_;  // [width]
+  float growth_ = 0;           // of the base's accumulator
 };
 
 }  // namespace dslide::cells

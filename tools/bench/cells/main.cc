@@ -39,14 +39,27 @@ Result<CellsOptions> OptionsFrom(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(exchange);
   const Result<MergeRule> rule = ParseMergeRule(arguments.Get("rule"));
   DSLIDE_RETURN_IF_ERROR(rule);
+  const Result<SumsRule> sums = ParseSumsRule(arguments.Get("sums"));
+  DSLIDE_RETURN_IF_ERROR(sums);
+  options.rules.sums = *sums;
   options.groups = *groups;
-  options.exchange_samples = *exchange;
+  options.exchange_first = options.exchange_last = *exchange;
+  if (arguments.Has("exchange-last")) {
+    const Result<uint32_t> last = arguments.Number("exchange-last", 1, 1'000'000'000);
+    DSLIDE_RETURN_IF_ERROR(last);
+    options.exchange_last = *last;
+  }
   options.blocks = arguments.Has("blocks");
+  const Result<uint32_t> all = arguments.Number("all", 0, 1'000'000'000);
+  DSLIDE_RETURN_IF_ERROR(all);
+  options.all_samples = *all;
+  const Result<uint32_t> touches = arguments.Number("touches", 1, 1'000'000);
+  DSLIDE_RETURN_IF_ERROR(touches);
   ExchangeRules& rules = options.rules;
+  rules.least_touches = *touches;
   rules.rule = *rule;
   rules.round = !arguments.Has("exact");
   DSLIDE_RETURN_IF_ERROR(Read(arguments, "few", 1e9, &rules.few));
-  DSLIDE_RETURN_IF_ERROR(Read(arguments, "sums-power", 2, &rules.sums_power));
   DSLIDE_RETURN_IF_ERROR(Read(arguments, "hold-back", 100, &rules.hold_back));
   DSLIDE_RETURN_IF_ERROR(Read(arguments, "outer", 100, &rules.outer));
   DSLIDE_RETURN_IF_ERROR(Read(arguments, "momentum", 0.999, &rules.momentum));
@@ -167,10 +180,13 @@ int main(int argc, char** argv) {
   line.Required("test", "FILE", "samples to evaluate");
   line.Option("groups", "G", "groups", "1");
   line.Option("exchange", "K", "samples of all groups between exchanges", "8192");
+  line.Option("exchange-last", "K", "the same at the end of the run; it changes geometrically");
   line.Option("rule", "NAME", "of merging: average, sum, root, adasum, capped", "sum");
   line.Option("few", "T", "capped: touches that are added up", "8");
-  line.Option("sums-power", "P", "accumulators: sum over parts to this power", "0");
+  line.Option("sums", "NAME", "of accumulators, the base takes: all, mean, follow", "all");
   line.Option("hold-back", "X", "changes below X times the root mean square norm wait", "0");
+  line.Option("touches", "T", "rows with fewer updates wait", "1");
+  line.Option("all", "K", "samples between exchanges in which no row waits; 0: the last one", "0");
   line.Option("outer", "X", "factor of merged changes", "1");
   line.Option("momentum", "X", "Nesterov's, of merged changes", "0");
   line.Flag("exact", "exchange floats, not 8 bits (bytes are counted as 8 bits)");

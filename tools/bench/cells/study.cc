@@ -1,6 +1,7 @@
 #include "tools/bench/cells/study.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <span>
 #include <utility>
@@ -79,13 +80,23 @@ class Cells {
         groups_[g]->Train(number, BatchOf(data_.train, batch));
         result_.samples += batch.size();
         since_exchange_ += batch.size();
+        since_all_ += batch.size();
       }
-      if (since_exchange_ >= options_.exchange_samples) Exchange(false);
+      const bool all = options_.all_samples > 0 && since_all_ >= options_.all_samples;
+      if (all || static_cast<double>(since_exchange_) >= ExchangeAfter()) Exchange(all);
     }
+  }
+
+  double ExchangeAfter() const {
+    const double all = static_cast<double>(data_.train.size()) * config_.train.epochs;
+    const double done = static_cast<double>(result_.samples) / all;
+    return options_.exchange_first *
+           std::pow(options_.exchange_last / options_.exchange_first, done);
   }
 
   void Exchange(bool all) {
     since_exchange_ = 0;
+    if (all) since_all_ = 0;
     if (!input_) return;
     const double begin = ThreadCpuSeconds();
     result_.input += input_->Exchange(all);
@@ -99,7 +110,7 @@ class Cells {
   uint64_t rounds_ = 0;  // batches of a group in an epoch
   std::vector<std::unique_ptr<BenchCluster>> groups_;
   std::unique_ptr<LayerExchange> input_, output_;  // null: one group
-  uint64_t since_exchange_ = 0;
+  uint64_t since_exchange_ = 0, since_all_ = 0;    // samples
   StudyResult result_;
 };
 
