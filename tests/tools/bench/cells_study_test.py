@@ -29,6 +29,8 @@ def check_grids(study):
     assert study.expanded("groups=2 exchange=1,2") == ["groups=2 exchange=1", "groups=2 exchange=2"]
     assert study.line_of("groups=2 exchange=8 rule=sum") == "groups=2 rule=sum"
     assert study.line_of("visits=4") == "visits"
+    lines = ["groups=1", "groups=2 rule=sum", "groups=4 rule=sum", "visits"]
+    assert list(study.legends(lines).values()) == ["groups=1", "groups=2", "groups=4", "visits"]
 
 
 def record(precision, direct=0, owner=0):

@@ -160,6 +160,12 @@ TEST_CASE("cells: groups share an epoch's samples, and one seed gives one result
   CHECK(once.loss == again.loss);
   CHECK(once.output.sent == again.output.sent);
   CHECK(once.metrics.precision[0] == again.metrics.precision[0]);
+  // A lag changes what a batch sees, and loses none.
+  options.lag = 3;
+  const StudyResult lagging = RunCells(config, data, options);
+  CHECK(lagging.samples == once.samples);
+  CHECK(lagging.loss != once.loss);
+  CHECK(lagging.loss == doctest::Approx(once.loss).epsilon(0.2));
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ Plan PlanOf(const Config& config, uint32_t servers) {
 
 }  // namespace
 
-BenchCluster::BenchCluster(const Config& config, uint64_t batches, uint32_t servers)
-    : config_(config), batches_(batches), plan_(PlanOf(config, servers)) {
+BenchCluster::BenchCluster(const Config& config, uint64_t batches, uint32_t servers, uint32_t lag)
+    : config_(config), batches_(batches), plan_(PlanOf(config, servers)), lag_(lag) {
   for (uint32_t server = 0; server < servers; ++server) {
     const std::vector<SlotId> slots = SlotsOf(plan_, {server});
     executors_.push_back(std::make_unique<Executor>(config_, batches * config_.train.batch, slots,
@@ -37,9 +37,30 @@ void BenchCluster::Train(uint64_t number, LeaseBatch batch, MessageHook* hook) {
   lease.unit = place.unit;
   batch.index = place.index;
   if (hook != nullptr) hook->Begin(number, batch.labels);
-  BatchFlight flight(config_, plan_, lease, std::move(batch), number);
-  Fly(&flight, hook);
-  loss_sum_ += flight.report().loss_sum;
+  DSLIDE_CHECK(hook == nullptr || lag_ == 0);
+  for (Open& open : open_) open.age++;
+  open_.push_back({std::make_unique<BatchFlight>(config_, plan_, lease, std::move(batch), number)});
+  for (Open& open : open_) {
+    while (!open.flight->done() && 2 * open.age >= open.stages * lag_) {
+      Advance(open.flight.get(), hook);
+      open.stages++;
+    }
+  }
+  DropEnded();
+}
+
+void BenchCluster::Finish() {
+  for (Open& open : open_) {
+    while (!open.flight->done()) Advance(open.flight.get(), nullptr);
+  }
+  DropEnded();
+}
+
+void BenchCluster::DropEnded() {
+  while (!open_.empty() && open_.front().flight->done()) {
+    loss_sum_ += open_.front().flight->report().loss_sum;
+    open_.pop_front();
+  }
 }
 
 TopKReply BenchCluster::Rank(LeaseBatch batch, uint32_t k) {
@@ -47,25 +68,23 @@ TopKReply BenchCluster::Rank(LeaseBatch batch, uint32_t k) {
   lease.kind = LeaseKind::kEvaluate;
   lease.top_k = k;
   BatchFlight flight(config_, plan_, lease, std::move(batch), 0);
-  Fly(&flight, nullptr);
+  while (!flight.done()) Advance(&flight, nullptr);
   return flight.report().predictions;
 }
 
-void BenchCluster::Fly(BatchFlight* flight, MessageHook* hook) {
-  while (!flight->done()) {
-    std::vector<std::optional<Body>> replies(executors_.size());
-    for (uint32_t server = 0; server < executors_.size(); ++server) {
-      if (!flight->Asks(server)) continue;
-      Body request = flight->RequestFor(server);
-      if (hook != nullptr) hook->Sent(server, &request);
-      replies[server] = Serve(server, std::move(request));
-      if (hook != nullptr) hook->Received(server, &*replies[server]);
-    }
-    for (uint32_t server = 0; server < executors_.size(); ++server) {
-      if (!replies[server]) continue;
-      const Result<bool> taken = flight->Take(server, *std::move(replies[server]));
-      if (!taken.ok()) throw std::runtime_error(taken.error().message);
-    }
+void BenchCluster::Advance(BatchFlight* flight, MessageHook* hook) {
+  std::vector<std::optional<Body>> replies(executors_.size());
+  for (uint32_t server = 0; server < executors_.size(); ++server) {
+    if (!flight->Asks(server)) continue;
+    Body request = flight->RequestFor(server);
+    if (hook != nullptr) hook->Sent(server, &request);
+    replies[server] = Serve(server, std::move(request));
+    if (hook != nullptr) hook->Received(server, &*replies[server]);
+  }
+  for (uint32_t server = 0; server < executors_.size(); ++server) {
+    if (!replies[server]) continue;
+    const Result<bool> taken = flight->Take(server, *std::move(replies[server]));
+    if (!taken.ok()) throw std::runtime_error(taken.error().message);
   }
 }
 

@@ -50,6 +50,9 @@ Result<CellsOptions> OptionsFrom(const ParsedArguments& arguments) {
     options.exchange_last = *last;
   }
   options.blocks = arguments.Has("blocks");
+  const Result<uint32_t> lag = arguments.Number("lag", 0, 1000);
+  DSLIDE_RETURN_IF_ERROR(lag);
+  options.lag = *lag;
   const Result<uint32_t> all = arguments.Number("all", 0, 1'000'000'000);
   DSLIDE_RETURN_IF_ERROR(all);
   options.all_samples = *all;
@@ -187,6 +190,7 @@ int main(int argc, char** argv) {
   line.Option("hold-back", "X", "changes below X times the root mean square norm wait", "0");
   line.Option("touches", "T", "rows with fewer updates wait", "1");
   line.Option("all", "K", "samples between exchanges in which no row waits; 0: the last one", "0");
+  line.Option("lag", "N", "batches of a group that begin before one ends", "0");
   line.Option("outer", "X", "factor of merged changes", "1");
   line.Option("momentum", "X", "Nesterov's, of merged changes", "0");
   line.Flag("exact", "exchange floats, not 8 bits (bytes are counted as 8 bits)");

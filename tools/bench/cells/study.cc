@@ -44,7 +44,8 @@ class Cells {
     rounds_ = (most + config.train.batch - 1) / config.train.batch;
     std::vector<Layer*> input, output;
     for (uint32_t g = 0; g < options.groups; ++g) {
-      groups_.push_back(std::make_unique<BenchCluster>(config, rounds_ * options.groups, 1));
+      groups_.push_back(
+          std::make_unique<BenchCluster>(config, rounds_ * options.groups, 1, options.lag));
       input.push_back(&groups_.back()->executor(0).input().layer());
       output.push_back(&groups_.back()->executor(0).output().layer());
     }
@@ -85,6 +86,8 @@ class Cells {
       const bool all = options_.all_samples > 0 && since_all_ >= options_.all_samples;
       if (all || static_cast<double>(since_exchange_) >= ExchangeAfter()) Exchange(all);
     }
+    // Executors give batches up when the next epoch's begin.
+    for (const auto& group : groups_) group->Finish();
   }
 
   double ExchangeAfter() const {

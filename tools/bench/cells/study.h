@@ -22,6 +22,7 @@ struct CellsOptions {
   // Samples of all groups together between exchanges, at the run's beginning and at its end; in
   // between it grows by the same factor in the same time.
   double exchange_first = 8192, exchange_last = 8192;
+  uint32_t lag = 0;          // batches of a group in flight after each one (BenchCluster)
   uint64_t all_samples = 0;  // between exchanges in which no row waits; 0: only the last one
   bool blocks = false;       // a group has a block of the file; else every G-th sample
   ExchangeRules rules;
