@@ -24,7 +24,8 @@ void Load(RunState* run, StreamSegment segment) {
   GrowTo(run, segment.growth, segment.preprocessor);
   run->inputs.segment = segment.growth.segment;
   run->inputs.train = segment.data.get();
-  run->inverse_propensities = InversePropensities(*segment.data);
+  run->inputs.test = segment.unseen.get();
+  run->inverse_propensities = InversePropensities();  // a segment does not tell what is rare
   run->inputs.stream = std::move(segment);
 }
 
@@ -33,7 +34,6 @@ bool BeginsEvaluation(RunState* run) {
   const uint32_t number = run->inputs.segment;
   if (std::exchange(run->segment_evaluated, number) == number) return false;
   if (number == 1 || !run->pass().counted().done.empty()) return false;
-  run->inputs.test = run->inputs.stream->unseen.get();
   if (run->inputs.test == nullptr || run->inputs.test->size() == 0) return false;
   run->pass().BeginEvaluation(run->inputs, false, run->inverse_propensities,
                               static_cast<int64_t>(run->roster().BatchMs()));

@@ -70,6 +70,7 @@ class StreamFeeder::Worker {
   bool failed_ = false;  // nothing more can be made of it
   Status why_;           // the stream ended
   std::optional<Fed> ahead_;
+  std::shared_ptr<const Preprocessor> last_;  // of the segment delivered last
   std::vector<uint64_t> recent_;  // checksums of the preprocessors of the last segments
   int64_t first_line_ms_ = 0;     // when the first line of the next segment came; 0: not yet
 };
@@ -128,11 +129,13 @@ Result<std::optional<StreamFeeder::Delivery>> StreamFeeder::Worker::Deliver(uint
   }
   if (wanted == 0) return std::optional<Delivery>();
   if (ahead_ && ahead_->segment.growth.segment == wanted) {
+    last_ = ahead_->preprocessor;
     return std::optional<Delivery>(*std::exchange(ahead_, std::nullopt));
   }
   if (wanted <= maker_.number()) {
     Result<Fed> again = LoadAgain(wanted);
     DSLIDE_RETURN_IF_ERROR(again);
+    last_ = again->preprocessor;
     return std::optional<Delivery>(*std::move(again));
   }
   if (failed_ || (ended_ && !HasLines())) return std::optional<Delivery>(EndAt(wanted));
@@ -142,9 +145,9 @@ Result<std::optional<StreamFeeder::Delivery>> StreamFeeder::Worker::Deliver(uint
 StreamEnd StreamFeeder::Worker::EndAt(uint32_t number) {
   StreamEnd end{number, why_, nullptr};
   if (place_.train.test.empty()) return end;
-  const Preprocessor preprocessor = maker_.MakePreprocessor();
+  if (last_ == nullptr) last_ = std::make_shared<const Preprocessor>(maker_.MakePreprocessor());
   Result<LoadedSamples> test = LoadSamples(
-      place_.train.test, {&preprocessor, {preprocessor.num_features(), preprocessor.num_labels()}});
+      place_.train.test, {last_.get(), {last_->num_features(), last_->num_labels()}});
   if (test.ok()) {
     end.test = std::make_shared<const Dataset>(std::move(test->data));
   } else if (end.why.ok()) {

@@ -343,7 +343,7 @@ bool DenseScorer::IsSparse(const OutputBatch& batch) const {
   const SlotMap& map = rows_.layer.map();
   double width = 0;
   if (synchronous_) {
-    width = DrawsByMass(model_) ? model_.negatives : model_.labels;
+    width = DrawsByMass(model_) ? model_.negatives : map.total();
   } else if (map.size() > 0) {
     width = static_cast<double>(batch.columns.rows.size()) * map.total() / map.size();
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "common/base/check.h"
@@ -46,19 +47,29 @@ void OutputLayer::FollowMap() {
 void OutputLayer::Grow(const Config& config, const Growth& growth) {
   DSLIDE_CHECK(!rows_.tables);
   Layer& layer = rows_.layer;
+  const uint32_t before = layer.map().total();
+  // As neurons are that have learned: activations are large by now, and a drawn neuron would have
+  // more of the softmax than all others, or its first step would take it as far to the other side.
+  // Of its own slot, so that it does not matter who has the others.
+  std::map<SlotId, Layer::Typical> typical;
+  for (const SlotId slot : layer.map().owned()) typical[slot] = layer.TypicalOf(slot);
   const auto draw = [&](uint32_t id) {
     const uint32_t row = layer.map().Local(id);
     if (row == SlotMap::kNone) return;
-    layer.BeginAnew(row, config.common.seed, config.model.output_init);
+    const Layer::Typical& as = typical[layer.map().SlotOf(row)];
+    if (as.weights.empty()) {
+      layer.BeginAnew(row, config.common.seed, config.model.output_init);
+    } else {
+      layer.BeginAs(row, as);
+    }
   };
-  const uint32_t before = layer.map().total();
-  layer.Widen(std::max(before, growth.labels));
-  for (uint32_t id = before; id < layer.map().total(); ++id) draw(id);
-  for (const uint32_t id : growth.labels_again) draw(id);
   for (const uint32_t id : growth.labels_gone) {
     const uint32_t row = layer.map().Local(id);
     if (row != SlotMap::kNone) layer.Silence(row);
   }
+  layer.Widen(std::max(before, growth.labels));
+  for (uint32_t id = before; id < layer.map().total(); ++id) draw(id);
+  for (const uint32_t id : growth.labels_again) draw(id);
   builder_.FollowMap();
   popular_.FollowMap(builder_.popular());
   if (importance_) importance_->FollowGrowth();

@@ -55,8 +55,9 @@ class OutputLayer {
 
   // Call when the slots of layer().map() changed.
   void FollowMap();
-  // The model has more labels; their neurons are drawn. `again`: labels whose neurons begin anew;
-  // `gone`: that fall silent. REQUIRES no hash tables and no snapshot in progress.
+  // The model has more labels. Their neurons begin as a typical one of their slot, or are drawn
+  // where none has learned, and so are those of growth.labels_again. Those of labels_gone fall
+  // silent. REQUIRES no hash tables and no snapshot in progress.
   void Grow(const Config& config, const Growth& growth);
 
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).

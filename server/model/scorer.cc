@@ -45,7 +45,7 @@ float Scorer::Target(const OutputBatch& batch, size_t sample) const {
 float Scorer::SmoothTarget(const OutputBatch& batch, size_t sample) const {
   if (model_.loss == Loss::kSigmoid || batch.label_totals[sample] == 0) return 0.0f;
   return label_smoothing_ /
-         (static_cast<float>(batch.hidden.rows) * static_cast<float>(model_.labels)) *
+         (static_cast<float>(batch.hidden.rows) * static_cast<float>(rows_.layer.map().total())) *
          batch.WeightOf(sample);
 }
 

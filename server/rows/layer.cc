@@ -128,6 +128,35 @@ void Layer::BeginAnew(uint32_t row, uint64_t seed, float deviation) {
   InitialiseRow(row, seed, deviation, dim_);
 }
 
+Layer::Typical Layer::TypicalOf(SlotId slot) const {
+  std::vector<uint32_t> learned;
+  for (uint32_t r = 0; r < map_.SlotSize(slot); ++r) {
+    const RowScalars& scalars = scalars_[map_.LocalRow(slot, r)];
+    if (scalars.steps > 0 && scalars.bias > kSilent / 2) learned.push_back(map_.LocalRow(slot, r));
+  }
+  Typical typical;
+  if (learned.empty()) return typical;
+  const float share = 1.0f / static_cast<float>(learned.size());
+  typical.weights.resize(dim_);
+  std::vector<float> weights(dim_), accumulated;
+  for (const uint32_t row : learned) {
+    Gather({&row, 1}, weights.data());
+    for (uint32_t j = 0; j < dim_; ++j) typical.weights[j] += share * weights[j];
+    typical.bias += share * scalars_[row].bias;
+    accumulated.push_back(scalars_[row].moment2);
+  }
+  std::ranges::sort(accumulated);
+  typical.accumulated = accumulated[accumulated.size() / 2];
+  return typical;
+}
+
+void Layer::BeginAs(uint32_t row, const Typical& typical) {
+  Clear(row);
+  SetWeights(row, typical.weights.data());
+  scalars_[row].bias = typical.bias;
+  if (moments_ == 0) scalars_[row].moment2 = typical.accumulated;
+}
+
 void Layer::Silence(uint32_t row) {
   Clear(row);
   scalars_[row].bias = kSilent;

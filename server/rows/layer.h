@@ -54,6 +54,16 @@ class Layer : private RowSource {
   bool Widen(uint64_t total);
   // The row begins anew: drawn as by Initialise(), as if nothing had been learned.
   void BeginAnew(uint32_t row, uint64_t seed, float deviation);
+  // What neurons of a slot that have learned are like: the mean of their weights and biases, and
+  // the median of what AdaGrad has added up for them.
+  struct Typical {
+    std::vector<float> weights;  // [dim]; empty: none has learned
+    float bias = 0;
+    float accumulated = 0;
+  };
+  Typical TypicalOf(SlotId slot) const;
+  // The row becomes such a neuron, without other optimiser state. REQUIRES one that is known.
+  void BeginAs(uint32_t row, const Typical& typical);
   // The neuron falls silent: no weights, and a bias with which it has no share of any softmax.
   void Silence(uint32_t row);
   static constexpr float kSilent = -1e4f;

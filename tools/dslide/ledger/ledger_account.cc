@@ -66,7 +66,7 @@ Status LedgerAccount::Take(const LedgerPlanned& entry) {
 }
 
 Status LedgerAccount::Take(const LedgerRestored& entry) {
-  const bool unknown = config_.train.open_vocabulary && entry.epoch >= counts_.size();
+  const bool unknown = config_.train.open_vocabulary && entry.epoch > counts_.size();
   if (unknown && !entry.checkpoint.empty()) {
     return BadInput(fmt::format(
         "entry {}: goes on with segment {} of a stream whose beginning is in another ledger; it "
