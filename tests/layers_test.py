@@ -25,12 +25,13 @@ LAYERS = [
         common/math/int8 common/math/reproducible common/checkpoint common/balance
         common/security common/wire common/run common/idle common/model common/net common/app"""),
     ("server", ["common"], """
-        server/rows server/model/lsh server/model/sampling server/model server/executor/batches server/executor/slots
+        server/rows/tier server/rows server/model/lsh server/model/sampling server/model server/executor/batches server/executor/slots
         server/executor/state server/executor server/storage server/base server/gate server/migration
         server/core server"""),
     ("scheduler", ["common"], """
         scheduler/members scheduler/leases scheduler/ledger scheduler/base scheduler/balance
-        scheduler/checkpoints scheduler/plan scheduler/pass scheduler/core scheduler/status
+        scheduler/checkpoints scheduler/plan scheduler/pass scheduler/core scheduler/stream
+        scheduler/status
         scheduler"""),
     ("worker", ["common"], "worker"),
     ("tools", ["common", "server", "scheduler", "worker"], """

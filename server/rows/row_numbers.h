@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "server/rows/huge_buffer.h"
+#include "common/base/huge_buffer.h"
 
 namespace dslide {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "server/model/lsh/hash_family.h"
-#include "server/rows/huge_buffer.h"
+#include "common/base/huge_buffer.h"
 
 namespace dslide {
 

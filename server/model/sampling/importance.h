@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "server/rows/huge_buffer.h"
+#include "common/base/huge_buffer.h"
 #include "server/rows/layer.h"
 
 namespace dslide {

@@ -22,7 +22,7 @@
 #include <span>
 #include <vector>
 
-#include "server/rows/huge_buffer.h"
+#include "common/base/huge_buffer.h"
 #include "server/rows/tier/tier_file.h"
 
 namespace dslide {

@@ -10,7 +10,7 @@
 #include "common/base/random.h"
 #include "common/math/bf16_gemm.h"
 #include "common/math/kernels.h"
-#include "server/rows/huge_buffer.h"
+#include "common/base/huge_buffer.h"
 
 namespace dslide {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/rows/huge_buffer.h"
+#include "common/base/huge_buffer.h"
 
 #include <doctest/doctest.h>
 
