@@ -140,7 +140,8 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
       std::max(std::max(kLeastBatchBytes, identity_.memory_bytes / 4) / load.slots.size(),
                kBatchesBeside * MostBytesOfBatch(*config_));
   if (!identity_.tier_directory.empty()) {
-    load.row_bytes = identity_.memory_bytes / load.slots.size();
+    load.row_bytes = identity_.memory_bytes;
+    load.tier_bytes = identity_.disk_bytes;
     load.tier_directory = identity_.tier_directory;
   }
   // Keeps the negatives of servers apart, in clusters of up to 257 servers and for some 4,000 plans
