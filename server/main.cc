@@ -38,6 +38,7 @@ Status SetTier(const Config& config, ServerOptions* options) {
   const std::string directory = any ? "/var/tmp" : tier;
   const Result<uint64_t> free = FreeForTier(directory);
   if (!free.ok()) return any ? Status() : free.error();
+  if (any && *free == 0) return {};
   options->tier_directory = directory;
   options->tier_bytes = *free / 10 * 8;
   if (config.idle.disk_mb > 0) {

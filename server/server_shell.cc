@@ -11,6 +11,7 @@
 #include "common/checkpoint/layout.h"
 #include "common/net/resolve.h"
 #include "common/net/usage.h"
+#include "common/run/slot_rows.h"
 #include "server/gate/request_bytes.h"
 
 namespace dslide {
@@ -46,9 +47,20 @@ void PassPointOf(const Body& body) {
 // Rows that need more memory than there is are on the disk.
 Status LimitMemory(const ServerLoad& load, Executor* executor) {
   if (load.row_bytes == 0) return {};
+  const auto rows_of = [&](const std::vector<SlotId>& slots) {
+    double sum = 1;  // an executor without slots may get some
+    for (const SlotId slot : slots) sum += static_cast<double>(RowsOfSlot(load.config, slot));
+    return sum;
+  };
+  double all = 0;
+  for (const std::vector<SlotId>& slots : load.slots) all += rows_of(slots);
+  const double share = rows_of(load.slots[executor->local_index()]) / all;
+  const auto shared = [share](uint64_t bytes) {
+    return static_cast<uint64_t>(static_cast<double>(bytes) * share);
+  };
   TierFile::Options file;
   file.directory = load.tier_directory;
-  DSLIDE_RETURN_IF_ERROR(executor->LimitMemory(file, load.row_bytes));
+  DSLIDE_RETURN_IF_ERROR(executor->LimitMemory(file, shared(load.row_bytes)));
   uint64_t places = 0, rows = 0, bytes = 0;
   for (const Layer* layer : {&executor->input().layer(), &executor->output().layer()}) {
     if (layer->tier() == nullptr) continue;
@@ -57,6 +69,13 @@ Status LimitMemory(const ServerLoad& load, Executor* executor) {
     bytes += layer->tier()->file_bytes();
   }
   if (rows == 0) return {};
+  if (bytes > shared(load.tier_bytes)) {
+    return Failed(fmt::format(
+        "the disk tier of executor {} needs {} MB in {}, {} are free for it (80 % of what is free, "
+        "or idle.disk_mb); make room there, or name another directory (cluster.disk_tier)",
+        executor->local_index(), (bytes >> 20) + 1, load.tier_directory,
+        shared(load.tier_bytes) >> 20));
+  }
   LogInfo(
       fmt::format("disk tier: executor {} has {} of {} rows in memory at a time, the others in {} "
                   "({} MB); more "

@@ -1,5 +1,6 @@
 #include "scheduler/balance/model_size.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "common/run/dense_layers.h"
@@ -43,6 +44,29 @@ std::vector<uint64_t> SlotMemoryBytes(const Config& config) {
                     RowsOfSlot(config.model.labels, output, {s}) * row.neuron);
   }
   return bytes;
+}
+
+uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_bytes) {
+  constexpr uint64_t kMost = 16;  // times the memory: with less of the rows in it training crawls
+  constexpr uint64_t kTierRow = 13;  // that the tier keeps a row in memory
+  constexpr uint64_t kSpare = 8;     // executors have more or less than their share: an eighth
+  const uint64_t all = ModelMemoryBytes(config);
+  const RowMemory row = BytesOfRows(config);
+  const ModelConfig& model = config.model;
+  const uint64_t weight = model.precision == Precision::kBf16 ? 2 : 4;
+  // Beside the vectors.
+  const auto vectors = [&](uint64_t width) {
+    const uint64_t moment = config.train.moments == MomentPrecision::kBf16 ? 2 : 4;
+    const uint64_t moments = config.train.optimizer == OptimizerKind::kAdam ? 2 : 0;
+    return width * (weight + moments * moment);
+  };
+  const uint64_t kept = InputRowCount(model) * (row.input - vectors(model.hidden) + kTierRow) +
+                        model.labels * (row.neuron - vectors(OutputWidth(model)) + kTierRow);
+  const double times = std::min(static_cast<double>(kMost),
+                                0.75 * static_cast<double>(all) / static_cast<double>(kept));
+  const auto most = static_cast<uint64_t>(static_cast<double>(memory_bytes) * times);
+  const uint64_t bounded = most - most / kSpare;
+  return std::max(memory_bytes, std::min(bounded, memory_bytes + disk_bytes));
 }
 
 uint64_t ModelMemoryBytes(const Config& config) {

@@ -232,19 +232,22 @@ std::vector<BalanceOwner> SlotLoads::Owners(std::span<const Incarnation> servers
 
 void SlotLoads::AddDisks(std::span<const Incarnation> servers,
                          std::vector<BalanceOwner>* owners) const {
-  constexpr double kSpare = 1.1;  // slots are no sand
   double memory = 0, needed = 0;
+  uint64_t largest = 0;
   for (const BalanceOwner& owner : *owners) {
     if (owner.memory_bytes == 0) return;
     if (!owner.leaving) memory += static_cast<double>(owner.memory_bytes);
   }
-  for (const Slot& slot : slots_) needed += static_cast<double>(slot.bytes);
+  for (const Slot& slot : slots_) {
+    needed += static_cast<double>(slot.bytes);
+    largest = std::max(largest, slot.bytes);
+  }
   if (memory == 0 || memory >= needed) return;
   for (size_t i = 0; i < owners->size(); ++i) {
     uint64_t& bytes = (*owners)[i].memory_bytes;
-    const auto wanted =
-        static_cast<uint64_t>(static_cast<double>(bytes) / memory * needed * kSpare);
-    bytes = std::min(wanted, WithDisk(bytes, Get(servers[i]).disk_bytes));
+    // Whole slots: those of a server may be one less than its share.
+    const auto share = static_cast<uint64_t>(static_cast<double>(bytes) / memory * needed);
+    bytes = std::max(bytes, std::min(share + largest, bytes + Get(servers[i]).disk_bytes));
   }
 }
 

@@ -118,7 +118,7 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   Member& member = roster.Add(join, incarnation, from, now_ms);
   if (is_server && !known) {
     loads.Add(incarnation, join.cores, join.memory_bytes, seats.live() && !has_seat,
-              join.disk_bytes);
+              WithDisk(run.config, join.memory_bytes, join.disk_bytes) - join.memory_bytes);
   }
   if (departs) {
     member.draining = true;

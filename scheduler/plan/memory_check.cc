@@ -34,7 +34,7 @@ std::string WhyTooSmall(const Join& join, const Config& config, const Roster& ro
   const uint64_t model_bytes = ModelMemoryBytes(config);
   const uint64_t slot_bytes = SlotBytes(model_bytes, slots);
   const std::string limit = fmt::format("this server may use {} MB", join.memory_bytes >> 20);
-  const uint64_t bytes = WithDisk(join.memory_bytes, join.disk_bytes);
+  const uint64_t bytes = WithDisk(config, join.memory_bytes, join.disk_bytes);
   if (bytes < slot_bytes) {
     return NoRoomForASlot(slot_bytes, slots, limit);
   }
@@ -43,7 +43,7 @@ std::string WhyTooSmall(const Join& join, const Config& config, const Roster& ro
   for (const Member* other : others) {
     room += other->memory_bytes == 0
                 ? slots
-                : WithDisk(other->memory_bytes, other->disk_bytes) / slot_bytes;
+                : WithDisk(config, other->memory_bytes, other->disk_bytes) / slot_bytes;
   }
   if (live || others.size() + 1 < config.cluster.servers || room >= slots) return "";
   return NoRoomForTheModel(
@@ -60,7 +60,9 @@ std::string WhyAllTooSmall(uint64_t memory_bytes, const Config& config) {
       servers == 1 ? fmt::format("the server may use {} MB", memory_bytes >> 20)
                    : fmt::format("each of {} servers may use {} MB", servers, memory_bytes >> 20);
   // How much disk there is they tell when they join.
-  if (config.cluster.disk_tier != "off") memory_bytes *= kMostOnDisk;
+  if (config.cluster.disk_tier != "off") {
+    memory_bytes = WithDisk(config, memory_bytes, uint64_t{1} << 60);
+  }
   if (memory_bytes < slot_bytes) return NoRoomForASlot(slot_bytes, slots, limit);
   const uint64_t room = servers * (memory_bytes / slot_bytes);
   if (room >= slots) return "";

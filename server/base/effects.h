@@ -26,8 +26,9 @@ struct ServerLoad {
   uint32_t first_executor;                 // cluster-wide number of the first executor
   std::string restore;                     // checkpoint directory; empty: initialise
   uint64_t batch_bytes = 0;                // that batches in flight may take in an executor
-  uint64_t row_bytes = 0;                  // and rows; 0: no limit
+  uint64_t row_bytes = 0;                  // and rows in all executors; 0: no limit
   std::string tier_directory = {};         // for files of rows above that limit
+  uint64_t tier_bytes = 0;                 // that all of them may take
   uint64_t ticket;
 };
 

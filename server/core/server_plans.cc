@@ -145,7 +145,8 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
                kBatchesBeside * MostBytesOfBatch(*config_));
   // The rows of a model that grows are all in memory.
   if (!identity_.tier_directory.empty() && !config_->train.open_vocabulary) {
-    load.row_bytes = identity_.memory_bytes / load.slots.size();
+    load.row_bytes = identity_.memory_bytes;
+    load.tier_bytes = identity_.disk_bytes;
     load.tier_directory = identity_.tier_directory;
   }
   // Keeps the negatives of servers apart, in clusters of up to 257 servers and for some 4,000 plans

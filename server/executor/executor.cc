@@ -60,37 +60,48 @@ void Executor::Initialise() {
 Status Executor::LimitMemory(const TierFile::Options& file, uint64_t bytes) {
   Layer& input = input_.layer();
   Layer& output = output_.layer();
-  const auto fixed = [](const Layer& layer, uint64_t more) {
-    constexpr uint64_t kNumbers = 8;  // of RowNumbers, and whether a row has changed
-    return (layer.FixedBytes() + kNumbers + more) * layer.map().rows();
-  };
   const LiveTables* tables = output_.tables();
-  const uint64_t codes = tables == nullptr ? 0 : tables->RowBytes();
-  const uint64_t kept = fixed(input, 0) + fixed(output, output_.IndexRowBytes() + codes);
+  const uint64_t index = output_.IndexRowBytes() + (tables == nullptr ? 0 : tables->RowBytes());
   const auto of = [](const Layer& layer) { return layer.WeightBytes() + layer.StateBytes(); };
   const auto all = [&](const Layer& layer) { return of(layer) * layer.map().rows(); };
   const auto limit = [&](Layer* layer, uint64_t most) {
     return layer->LimitMemory(file, static_cast<uint32_t>(std::clamp<uint64_t>(
                                         most, RowTier::kLeastPlaces, SlotMap::kNone / 2)));
   };
-  if (kept + all(input) + all(output) <= bytes) {  // slots that come may need the files
-    const uint64_t more = (bytes - kept - all(input) - all(output)) / 2;
-    DSLIDE_RETURN_IF_ERROR(limit(&input, (all(input) + more) / of(input)));
-    return limit(&output, (all(output) + more) / of(output));
+  // In memory of `rows_in` and `rows_out` rows, whatever is on the disk. RowNumbers take 8 bytes.
+  const auto kept = [&](uint64_t rows_in, uint64_t rows_out) {
+    return (input.FixedBytes() + 8) * rows_in + (output.FixedBytes() + 8 + index) * rows_out;
+  };
+  const uint64_t rows_in = input.map().rows(), rows_out = output.map().rows();
+  const uint64_t tier_only = (RowTier::kRowBytes + 8) * (rows_in + rows_out);
+  const uint64_t most = bytes / 4 * 3;
+  if (kept(rows_in, rows_out) - tier_only + all(input) + all(output) <= bytes) {
+    // Slots that come may need the files. Then as much is left beside for them as they may bring.
+    const auto possible = static_cast<double>(of(input)) * input.map().all_rows();
+    const double both = possible + static_cast<double>(of(output)) * output.map().all_rows();
+    const uint64_t others =
+        std::min(kept(input.map().all_rows(), output.map().all_rows()), most / 2);
+    const uint64_t used = others + all(input) + all(output);
+    const auto more = static_cast<double>(most - std::min(most, used));
+    const auto more_in = static_cast<uint64_t>(more * possible / std::max(1.0, both));
+    DSLIDE_RETURN_IF_ERROR(limit(&input, (all(input) + more_in) / of(input)));
+    return limit(&output, (all(output) + static_cast<uint64_t>(more) - more_in) / of(output));
   }
   const auto place = [&](const Layer& layer) { return of(layer) + RowTier::kPlaceBytes; };
-  const uint64_t least = kept + RowTier::kLeastPlaces * (place(input) + place(output));
-  const uint64_t most = bytes / 4 * 3;
+  const uint64_t buffers = std::min(uint64_t{8} << 20, bytes / 16);
+  const uint64_t beside = kept(rows_in, rows_out) + buffers;
+  const uint64_t least = beside + RowTier::kLeastPlaces * (place(input) + place(output));
   if (most < least) {
     return Failed(fmt::format(
         "{} MB for the rows of an executor are too few even with the disk tier, it needs {}; raise "
         "cluster.memory_mb or start more servers",
         bytes >> 20, (least / 3 * 4 >> 20) + 1));
   }
-  // A batch needs more input rows than neurons, and there are fewer: they go first.
-  const uint64_t left = most - kept;
+  // A batch needs several times as many input rows as neurons: these go first.
+  const uint64_t left = most - beside;
+  const uint64_t others = std::min(left, place(output) * rows_out);
   const uint64_t first =
-      std::clamp(place(input) * input.map().rows(), left / 16, std::max(left / 2, left / 16));
+      std::clamp(place(input) * rows_in, left / 16, std::max(left / 6 * 5, left - others));
   DSLIDE_RETURN_IF_ERROR(limit(&input, first / place(input)));
   return limit(&output, (left - first) / place(output));
 }

@@ -41,10 +41,10 @@ void ExecutorPool::Submit(uint64_t ticket, Job job) {
 void ExecutorPool::Submit(uint64_t ticket, ExecutorJob job) {
   const auto* request = std::get_if<RequestJob>(&job);
   std::shared_ptr<const Body> body = request == nullptr ? nullptr : request->body;
-  const auto run = [this, job = std::move(job)](Executor& executor) {
+  auto run = [this, job = std::move(job)](Executor& executor) {
     return RunJob(job, plan_version_, &executor);
   };
-  backlog_.Add({ticket, run, std::move(body)});
+  backlog_.Add({ticket, std::move(run), std::move(body)});
   Advance();
 }
 

@@ -34,8 +34,9 @@ Status Layer::StartTier() {
     parts.push_back({moment1_.At(0), vector});
     parts.push_back({moment2_.At(0), vector});
   }
-  tier_ = std::make_unique<RowTier>(*std::move(file), std::move(parts), most_places_);
-  tier_->Adopt(rows);
+  auto tier = std::make_unique<RowTier>(*std::move(file), std::move(parts), most_places_);
+  tier->Adopt(rows);
+  tier_ = std::move(tier);
   return {};
 }
 

@@ -168,8 +168,9 @@ TEST_CASE("tune: --resume goes on after kill -9") {
 
 TEST_CASE("tune: a trial that fails is out and reported") {
   TestRun run;
-  REQUIRE(run.Run("dslide", Tune(run, {"--search", "model.hidden=8192,16", "--set",
-                                       "cluster.memory_mb=4", "--minutes", "5"})) == 0);
+  REQUIRE(run.Run("dslide",
+                  Tune(run, {"--search", "model.hidden=8192,16", "--set", "cluster.memory_mb=4",
+                             "--set", "cluster.disk_tier=off", "--minutes", "5"})) == 0);
   CHECK(Contains(run.last_output(), "model.hidden=8192  (failed: too little memory"));
   size_t failed = 0;
   for (const Json& trial : Trials(run)) {

@@ -100,6 +100,8 @@ void RowTier::Touch(uint32_t row, uint32_t since, bool counts) {
   if (!counts) return;
   if (count_[row] < 255) ++count_[row];
   ++figures_.rows;
+  figures_.misses += (flags_[place] & kWasRead) != 0;
+  flags_[place] &= static_cast<uint8_t>(~kWasRead);
 }
 
 // Halves the counts of some rows: all of them while kFadePeriod * places_ rows are touched.
@@ -150,8 +152,8 @@ void RowTier::Admit(uint32_t row, const RowSource& source) {
     const uint32_t buffer = TakeBuffer();
     in_buffer_[buffer] = {row, place};
     file_->Read(buffer, row);
-    flags = kArriving | kOfFile;
-    ++figures_.misses;
+    flags = kArriving | kOfFile | kWasRead;
+    ++figures_.reads;
   } else if (state == kWriting) {
     CopyIn(place, file_->Buffer(WriteOf(row)));
     flags = kOfFile | kOverwrite;

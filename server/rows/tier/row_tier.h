@@ -44,13 +44,15 @@ class RowTier {
   };
   struct Figures {
     uint64_t rows = 0;    // touched, a row once in a Request()
-    uint64_t misses = 0;  // of these, read from the file
-    uint64_t drawn = 0;   // and made by the source, or zero
+    uint64_t misses = 0;  // of these, read from the file since they were touched last
+    uint64_t reads = 0;
+    uint64_t drawn = 0;  // made by the source, or zero
     uint64_t writes = 0;
 
     Figures& operator+=(const Figures& other) {
       rows += other.rows;
       misses += other.misses;
+      reads += other.reads;
       drawn += other.drawn;
       writes += other.writes;
       return *this;
@@ -115,11 +117,12 @@ class RowTier {
   enum : uint32_t { kZero, kDrawn, kStored, kWriting, kFirstPlace };
   // flags_
   enum : uint8_t {
-    kChanged = 1,    // since it came
-    kArriving = 2,   // a read is in flight
-    kOfFile = 4,     // the file has the row as it was when it came
-    kWasDrawn = 8,   // it was drawn, and is in no file
-    kOverwrite = 16  // a write of the row may be in flight still
+    kChanged = 1,     // since it came
+    kArriving = 2,    // a read is in flight
+    kOfFile = 4,      // the file has the row as it was when it came
+    kWasDrawn = 8,    // it was drawn, and is in no file
+    kOverwrite = 16,  // a write of the row may be in flight still
+    kWasRead = 32     // and not counted as touched since
   };
 
   uint8_t* At(size_t part, uint32_t place) const {

@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,8 +19,9 @@ namespace dslide {
 namespace {
 
 constexpr uint32_t kMostBuffers = 1024;
-constexpr size_t kMostBufferBytes = size_t{4} << 20;
+constexpr size_t kMostBufferBytes = size_t{2} << 20;
 constexpr size_t kPage = 4096;
+constexpr size_t kExtentBytes = size_t{1} << 20;
 
 Error NoFile(const std::string& directory, int error) {
   return BadInput(
@@ -34,8 +35,10 @@ int OpenNameless(const std::string& directory, int flags) {
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return fd;
   std::string name = directory + "/dslide-rows-XXXXXX";
-  const int named = mkostemp(name.data(), O_CLOEXEC | flags);
-  if (named >= 0) unlink(name.c_str());
+  const int named = mkostemp(name.data(), O_CLOEXEC);
+  if (named < 0) return named;
+  unlink(name.c_str());
+  (void)fcntl(named, F_SETFL, flags);  // or through the page cache
   return named;
 }
 
@@ -73,7 +76,13 @@ Result<std::unique_ptr<TierFile>> TierFile::Create(const Options& options, size_
   const int fd = OpenScratch(options.directory);
   if (fd < 0) return NoFile(options.directory, errno);
   const size_t bytes = (payload + kSector - 1) / kSector * kSector;
-  return std::unique_ptr<TierFile>(new TierFile(fd, options, bytes));
+  std::unique_ptr<TierFile> file(new TierFile(fd, options, bytes));
+  if (options.ring) file->io_ = TierIo::ByRing(fd, file->count_);
+  if (file->io_ == nullptr) file->io_ = TierIo::ByThreads(fd);
+  if (file->io_ != nullptr) return file;
+  return Failed(
+      "the disk tier gets neither io_uring nor a thread: raise the limit of processes (ulimit -u, "
+      "pids.max), or set cluster.disk_tier = off");
 }
 
 TierFile::TierFile(int fd, const Options& options, size_t record_bytes)
@@ -81,13 +90,13 @@ TierFile::TierFile(int fd, const Options& options, size_t record_bytes)
       directory_(options.directory),
       failure_(options.failure ? options.failure : EndProcess),
       record_bytes_(record_bytes),
+      extent_(std::max<size_t>(1, kExtentBytes / record_bytes)),
       count_(static_cast<uint32_t>(
           std::clamp<size_t>(kMostBufferBytes / record_bytes, 8, kMostBuffers))),
       buffers_(Allocate(count_ * record_bytes)),
-      writes_(count_) {
+      writes_(count_),
+      record_of_(count_) {
   for (uint32_t b = count_; b > 0; --b) free_.push_back(b - 1);
-  if (options.ring) io_ = TierIo::ByRing(fd_, count_);
-  if (io_ == nullptr) io_ = TierIo::ByThreads(fd_);
 }
 
 TierFile::~TierFile() {
@@ -109,7 +118,21 @@ void TierFile::Grow(uint64_t records) {
     if (errno != EOPNOTSUPP) Fail(fmt::format("cannot have {} MB", end >> 20), errno);
     if (ftruncate(fd_, end) != 0) Fail(fmt::format("cannot have {} MB", end >> 20), errno);
   }
+  const uint64_t last = records_ / extent_, before = records_;
   records_ = records;
+  const bool has_part = before % extent_ != 0;
+  prepared_.resize((records + extent_ - 1) / extent_);
+  if (has_part && prepared_[last]) PrepareFrom(before);
+}
+
+// REQUIRES that no write of a record from `first` to the end of its extent is in flight.
+void TierFile::PrepareFrom(uint64_t first) {
+  const uint64_t extent = first / extent_;
+  const auto count = static_cast<uint32_t>(std::min(records_, (extent + 1) * extent_) - first);
+  const Aligned records = Allocate(count * record_bytes_);
+  ReadNow(first, count, records.get());  // WriteNow() may have been there
+  WriteNow(first, count, records.get());
+  prepared_[extent] = true;
 }
 
 uint32_t TierFile::TakeBuffer() {
@@ -122,6 +145,7 @@ uint32_t TierFile::TakeBuffer() {
 void TierFile::Add(uint32_t buffer, uint64_t record, bool write) {
   DSLIDE_CHECK(record < records_);
   writes_[buffer] = write;
+  record_of_[buffer] = record;
   io_->Add({buffer, write, Buffer(buffer), record_bytes_, record * record_bytes_});
   ++added_;
   ++in_flight_;
@@ -140,7 +164,14 @@ std::span<const uint32_t> TierFile::Await(bool wait) {
   io_->Collect(wait, &outcomes_);
   in_flight_ -= static_cast<uint32_t>(outcomes_.size());
   for (const auto& [buffer, result] : outcomes_) {
-    Check(writes_[buffer] != 0, result, record_bytes_);
+    // A ring may have been interrupted, or lack memory: once more, by itself.
+    if (result == static_cast<int64_t>(record_bytes_)) {
+      Check(writes_[buffer] != 0, result, record_bytes_);
+    } else if (writes_[buffer] != 0) {
+      WriteNow(record_of_[buffer], 1, Buffer(buffer));
+    } else {
+      ReadNow(record_of_[buffer], 1, Buffer(buffer));
+    }
     done_.push_back(buffer);
   }
   return done_;
@@ -156,6 +187,8 @@ void TierFile::WriteNow(uint64_t first, uint32_t count, const uint8_t* data) {
   const size_t bytes = count * record_bytes_;
   const ssize_t result = pwrite(fd_, data, bytes, static_cast<off_t>(first * record_bytes_));
   Check(true, result < 0 ? -errno : result, bytes);
+  const uint64_t end = (first + count) / extent_;
+  for (uint64_t e = (first + extent_ - 1) / extent_; e < end; ++e) prepared_[e] = true;
 }
 
 void TierFile::Check(bool write, int64_t result, size_t bytes) {
@@ -179,12 +212,15 @@ void TierFile::Fail(const std::string& what, int error) {
 Result<uint64_t> FreeForTier(const std::string& directory) {
   const int fd = OpenNameless(directory, 0);
   if (fd < 0) return NoFile(directory, errno);
-  struct statvfs disk = {};
-  const int failed = fstatvfs(fd, &disk);
+  struct statfs disk = {};
+  const int failed = fstatfs(fd, &disk);
   const int error = errno;
   close(fd);
   if (failed != 0) return NoFile(directory, error);
-  return uint64_t{disk.f_bavail} * disk.f_frsize;
+  constexpr uint64_t kMost = uint64_t{1} << 45;  // some file systems tell nonsense
+  if (disk.f_type == TMPFS_MAGIC) return uint64_t{0};
+  const auto block = static_cast<uint64_t>(disk.f_bsize);
+  return std::min<uint64_t>(disk.f_bavail, kMost / block) * block;
 }
 
 }  // namespace dslide

@@ -47,6 +47,7 @@ class TierIo {
 
   // By io_uring; null: the system forbids it.
   static std::unique_ptr<TierIo> ByRing(int fd, uint32_t depth);
+  // Null: there can be no thread.
   static std::unique_ptr<TierIo> ByThreads(int fd);
 };
 
@@ -60,7 +61,7 @@ class TierFile {
     Failure failure;   // empty: prints the line and ends the process with exit code 1
   };
 
-  // For records of up to `payload` bytes. The error (kBadInput) names the directory.
+  // For records of up to `payload` bytes. The error names the directory, or what is lacking.
   static Result<std::unique_ptr<TierFile>> Create(const Options& options, size_t payload);
   ~TierFile();
 
@@ -80,7 +81,10 @@ class TierFile {
 
   // Begin with the next Submit() or Await().
   void Read(uint32_t buffer, uint64_t record) { Add(buffer, record, false); }
-  void Write(uint32_t buffer, uint64_t record) { Add(buffer, record, true); }
+  void Write(uint32_t buffer, uint64_t record) {
+    if (!prepared_[record / extent_]) PrepareFrom(record / extent_ * extent_);
+    Add(buffer, record, true);
+  }
   void Submit();
   uint32_t in_flight() const { return in_flight_; }
   // The buffers whose transfers have ended; with `wait` at least one. Valid until the next call.
@@ -103,6 +107,7 @@ class TierFile {
   TierFile(int fd, const Options& options, size_t record_bytes);
 
   void Add(uint32_t buffer, uint64_t record, bool write);
+  void PrepareFrom(uint64_t first);
   void Check(bool write, int64_t result, size_t bytes);
   void Fail(const std::string& what, int error);
 
@@ -111,10 +116,14 @@ class TierFile {
   Failure failure_;
   size_t record_bytes_;
   uint64_t records_ = 0;
-  uint32_t count_;  // of buffers
+  // Disk that was taken and never written costs a small write a transaction of the file system.
+  uint64_t extent_;             // records that are written together, before one of them is
+  std::vector<bool> prepared_;  // [extents]
+  uint32_t count_;              // of buffers
   Aligned buffers_;
   std::vector<uint32_t> free_;
-  std::vector<uint8_t> writes_;  // [buffers] whether its transfer is a write
+  std::vector<uint8_t> writes_;      // [buffers] whether its transfer is a write
+  std::vector<uint64_t> record_of_;  // [buffers] of which record
   std::unique_ptr<TierIo> io_;
   uint32_t added_ = 0;  // since the last Submit()
   uint32_t in_flight_ = 0;
@@ -122,7 +131,8 @@ class TierFile {
   std::vector<uint32_t> done_;
 };
 
-// Whether a directory can have such a file (kBadInput), and how many bytes are free there.
+// Whether a directory can have such a file (kBadInput), and how many bytes are free there; 0: it is
+// in memory (tmpfs).
 Result<uint64_t> FreeForTier(const std::string& directory);
 
 }  // namespace dslide

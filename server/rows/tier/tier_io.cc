@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "common/base/check.h"
@@ -24,7 +25,9 @@ class Ring : public TierIo {
   }
   // False: the system forbids it.
   bool Make(uint32_t depth) {
-    made_ = io_uring_queue_init(depth, &ring_, 0) == 0;
+    // Completions then interrupt nobody, but are looked for; since Linux 6.1.
+    defers_ = io_uring_queue_init(depth, &ring_, kDefer) == 0;
+    made_ = defers_ || io_uring_queue_init(depth, &ring_, 0) == 0;
     return made_;
   }
 
@@ -56,6 +59,8 @@ class Ring : public TierIo {
     if (wait) {
       while (io_uring_wait_cqe(&ring_, &entry) == -EINTR) {
       }
+    } else if (defers_) {
+      (void)io_uring_get_events(&ring_);
     }
     unsigned head = 0, taken = 0;
     io_uring_for_each_cqe(&ring_, head, entry) {
@@ -66,15 +71,21 @@ class Ring : public TierIo {
   }
 
  private:
+  static constexpr unsigned kDefer = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+
   int fd_;
   bool made_ = false;
+  bool defers_ = false;
   io_uring ring_ = {};
 };
 
 class Threads : public TierIo {
  public:
   explicit Threads(int fd) : fd_(fd) {
-    for (uint32_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Run(); });
+    try {
+      for (uint32_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Run(); });
+    } catch (const std::system_error&) {  // as many as the system allows
+    }
   }
   ~Threads() override {
     {
@@ -83,6 +94,8 @@ class Threads : public TierIo {
     }
     work_.notify_all();
   }
+
+  bool any() const { return !threads_.empty(); }
 
   void Add(const Transfer& transfer) override { added_.push_back(transfer); }
 
@@ -147,6 +160,10 @@ std::unique_ptr<TierIo> TierIo::ByRing(int fd, uint32_t depth) {
   return ring;
 }
 
-std::unique_ptr<TierIo> TierIo::ByThreads(int fd) { return std::make_unique<Threads>(fd); }
+std::unique_ptr<TierIo> TierIo::ByThreads(int fd) {
+  auto threads = std::make_unique<Threads>(fd);
+  if (!threads->any()) return nullptr;
+  return threads;
+}
 
 }  // namespace dslide

@@ -4,6 +4,10 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
+
+#include "scheduler/balance/model_size.h"
+#include "scheduler/plan/memory_check.h"
 
 namespace dslide::slot_loads_test {
 namespace {
@@ -150,6 +154,54 @@ TEST_CASE("the planner's input") {
   // Too little for what it uses: nothing comes to it.
   loads.Report(kA, MakeReport(0, {6, 2}, 10, {0.5}), 5000);
   CHECK(loads.Owners(servers, {false, false})[0].memory_bytes == 1);
+}
+
+TEST_CASE("servers hold more than their memory if all have too little and there are disks") {
+  const std::vector<Incarnation> servers = {kA, kB};
+  const auto bytes = [&](uint64_t slots, uint64_t disk_a, uint64_t disk_b) {
+    SlotLoads loads(std::vector<uint64_t>(10, slots));
+    loads.Add(kA, 1, 1000, false, disk_a);
+    loads.Add(kB, 1, 3000, false, disk_b);
+    const auto owners = loads.Owners(servers, {false, false});
+    return std::pair(owners[0].memory_bytes, owners[1].memory_bytes);
+  };
+  CHECK(bytes(400, 1u << 30, 1u << 30) == std::pair<uint64_t, uint64_t>(1000, 3000));
+  // By the same factor, and a slot more: what is left of whole slots.
+  CHECK(bytes(1000, 1u << 30, 1u << 30) == std::pair<uint64_t, uint64_t>(3500, 8500));
+  CHECK(bytes(1000, 0, 2000) == std::pair<uint64_t, uint64_t>(1000, 5000));
+}
+
+TEST_CASE("few rows fit on a disk where most of them stays in memory") {
+  Config config;
+  config.cluster.slots = 16;
+  const auto times = [&](uint32_t hidden) {
+    config.model.hidden = hidden;
+    ResolveConfig(1'000'000, 1'000'000, &config);
+    return static_cast<double>(WithDisk(config, 1'000'000'000, uint64_t{1} << 50)) / 1e9;
+  };
+  CHECK(times(8) == 1);
+  CHECK(times(32) > 1);
+  CHECK(times(32) < 3);
+  CHECK(times(512) > 10);
+  CHECK(times(512) <= 14);
+}
+
+TEST_CASE("a server with little memory may join if it has disk for the rest") {
+  Config config;
+  config.model.hidden = 128;
+  config.cluster.slots = 16;
+  ResolveConfig(1'000'000, 1'000'000, &config);
+  const Roster roster(1000);
+  Join join;
+  join.memory_bytes = ModelMemoryBytes(config) / 4;
+  CHECK(WhyTooSmall(join, config, roster, false).starts_with("too little memory: the model needs"));
+  join.disk_bytes = ModelMemoryBytes(config) / 2;
+  CHECK(WhyTooSmall(join, config, roster, false).starts_with("too little memory: the model needs"));
+  join.disk_bytes = ModelMemoryBytes(config);
+  CHECK(WhyTooSmall(join, config, roster, false).empty());
+  CHECK(WhyAllTooSmall(join.memory_bytes, config).empty());
+  config.cluster.disk_tier = "off";
+  CHECK(WhyAllTooSmall(join.memory_bytes, config).starts_with("too little memory"));
 }
 
 TEST_CASE("nonsense and strangers are ignored") {

@@ -5,8 +5,7 @@ namespace dslide {
 std::ostream& operator<<(std::ostream& out, const RunKind& kind) {
   return out << "optimizer " << static_cast<int>(kind.optimizer) << (kind.bf16 ? ", bf16" : "")
              << ", active set " << static_cast<int>(kind.active)
-             << (kind.synchronous ? ", synchronous" : "")
-             << (kind.tier ? ", disk tier" : "");
+             << (kind.synchronous ? ", synchronous" : "") << (kind.tier ? ", disk tier" : "");
 }
 
 std::vector<RunKind> AllRunKinds() {

@@ -145,9 +145,10 @@ const std::vector<Column>& ServerColumns() {
       {"busy", [](const Json& m) { return Percent(NumberAt(m, "busy")); }},
       {"memory MB",
        [](const Json& m) {
-         return OutOf(NumberAt(m, "memory_used_mb"), NumberAt(m, "memory_limit_mb"));
+         const auto hits = NumberAt(m, "tier_hits");  // with the disk tier
+         return OutOf(NumberAt(m, "memory_used_mb"), NumberAt(m, "memory_limit_mb")) +
+                (hits ? fmt::format(", {:.0f} % of rows", 100 * *hits) : "");
        }},
-      {"in memory", [](const Json& m) { return Percent(NumberAt(m, "tier_hits")); }},
       {"empty", [](const Json& m) { return Percent(NumberAt(m, "bucket_empty_share")); }},
       NumberColumn("mean", "bucket_mean", 1),
       {"p99", [](const Json& m) { return Short(NumberAt(m, "bucket_p99")); }},

@@ -770,11 +770,19 @@ std::string WhyItDoesNotFit(const PlanInput& input) {
       allowed += node.servers * AllowedBytes(node, input.config);
     }
     const uint32_t servers = ServersOf(input.nodes);
+    const auto needed = static_cast<double>(ModelMemoryBytes(input.config));
+    const bool tier =
+        input.config.cluster.disk_tier != "off" &&
+        needed <= static_cast<double>(
+                      WithDisk(input.config, static_cast<uint64_t>(allowed), uint64_t{1} << 60));
     return fmt::format(
         "too little memory: the model needs {} for rows and tables, {} may use {}{} "
-        "(cluster.memory_mb, by default 80 % of a machine); {}",
-        Megabytes(static_cast<double>(ModelMemoryBytes(input.config))), Plural(servers, "server"),
-        Megabytes(allowed), servers > 1 ? " together" : "", Mend(input));
+        "(cluster.memory_mb, by default 80 % of a machine); {}{}",
+        Megabytes(needed), Plural(servers, "server"), Megabytes(allowed),
+        servers > 1 ? " together" : "", Mend(input),
+        tier ? "; with the rest on disks (cluster.disk_tier) it trains at a speed that is not "
+               "foretold"
+             : "");
   }
   if (const auto full = OverfullNode(input)) {
     return fmt::format("too little memory: the processes of a node need {}, it has {}; {}",
