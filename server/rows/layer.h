@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/huge_buffer.h"
 #include "common/config/config.h"
 #include "server/rows/changed_rows.h"
-#include "common/base/huge_buffer.h"
 #include "server/rows/optimizer.h"
 #include "server/rows/slot_map.h"
 #include "server/rows/tier/row_tier.h"

@@ -16,8 +16,8 @@
 #include <span>
 #include <vector>
 
-#include "server/model/lsh/hash_family.h"
 #include "common/base/huge_buffer.h"
+#include "server/model/lsh/hash_family.h"
 
 namespace dslide {
 

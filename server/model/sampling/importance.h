@@ -22,8 +22,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/random.h"
 #include "common/base/huge_buffer.h"
+#include "common/base/random.h"
 #include "server/rows/layer.h"
 
 namespace dslide {
