@@ -62,6 +62,10 @@ Config UnusualConfig() {
   c.train.test = "[test]";
   c.train.label_names = "names;1";
   c.train.min_label_samples = 4;
+  c.train.segment_samples = 36;
+  c.train.segment_s = 37;
+  c.train.admit_count = 38;
+  c.train.expire_segments = 39;
   c.train.epochs = 3;
   c.train.batch = 1;
   c.train.optimizer = OptimizerKind::kSgd;
@@ -387,7 +391,9 @@ TEST_CASE("config: an error is one line, whatever the input") {
 }
 
 TEST_CASE("config: written and read again it is the same") {
-  for (const Config& config : {Config{}, UnusualConfig()}) {
+  Config stream;
+  stream.train.open_vocabulary = true;
+  for (const Config& config : {Config{}, UnusualConfig(), stream}) {
     const std::string text = FormatConfig(config);
     CHECK(Parsed(text) == config);
     CHECK(FormatConfig(Parsed(text)) == text);
@@ -398,8 +404,35 @@ TEST_CASE("config: the unusual config differs from the defaults in every key") {
   // Only so does the test above show that every key is written.
   const Config unusual = UnusualConfig();
   for (const ConfigKey& key : ConfigKeys()) {
+    if (key.FullName() == "train.open_vocabulary") continue;  // does not go with the others
     CHECK_MESSAGE(LineOf(unusual, key) != LineOf(Config{}, key), key.FullName());
   }
+}
+
+TEST_CASE("config: what a stream cannot have is refused with the key") {
+  for (const std::string with :
+       {"text.format=words", "text.hash_bits=16", "model.hidden=64,32", "model.neurons=centroids",
+        "model.active=lsh", "train.epochs=3", "train.decay=cosine", "train.min_label_samples=2",
+        "train.label_names=names.tsv", "train.exclude_own_features=true"}) {
+    const std::string message = ErrorOf("", {"train.open_vocabulary=true", with});
+    CAPTURE(message);
+    CHECK(message.find(with.substr(0, with.find('='))) != std::string::npos);
+    CHECK(message.find("not with train.open_vocabulary") != std::string::npos);
+  }
+}
+
+TEST_CASE("config: what members know of a stream does not depend on how far it has come") {
+  Config config;
+  config.train.open_vocabulary = true;
+  ResolveConfig(kOpenFeatures, kOpenLabels, &config);
+  Config grown = config;
+  grown.model.features = 12;
+  grown.model.labels = 3;
+  grown.train.epoch_samples = 7;
+  CHECK(WithoutGrowth(grown) == config);
+  CHECK(config.model.active == ActiveSet::kMass);
+  CHECK(config.train.decay == Decay::kNone);
+  CHECK(Parsed(FormatConfig(config)) == config);
 }
 
 TEST_CASE("config: the written form") {
