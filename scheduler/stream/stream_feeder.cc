@@ -71,8 +71,8 @@ class StreamFeeder::Worker {
   Status why_;           // the stream ended
   std::optional<Fed> ahead_;
   std::shared_ptr<const Preprocessor> last_;  // of the segment delivered last
-  std::vector<uint64_t> recent_;  // checksums of the preprocessors of the last segments
-  int64_t first_line_ms_ = 0;     // when the first line of the next segment came; 0: not yet
+  std::vector<uint64_t> recent_;              // checksums of the preprocessors of the last segments
+  int64_t first_line_ms_ = 0;  // when the first line of the next segment came; 0: not yet
 };
 
 Status StreamFeeder::Worker::Begin() {
@@ -146,8 +146,8 @@ StreamEnd StreamFeeder::Worker::EndAt(uint32_t number) {
   StreamEnd end{number, why_, nullptr};
   if (place_.train.test.empty()) return end;
   if (last_ == nullptr) last_ = std::make_shared<const Preprocessor>(maker_.MakePreprocessor());
-  Result<LoadedSamples> test = LoadSamples(
-      place_.train.test, {last_.get(), {last_->num_features(), last_->num_labels()}});
+  Result<LoadedSamples> test =
+      LoadSamples(place_.train.test, {last_.get(), {last_->num_features(), last_->num_labels()}});
   if (test.ok()) {
     end.test = std::make_shared<const Dataset>(std::move(test->data));
   } else if (end.why.ok()) {

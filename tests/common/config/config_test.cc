@@ -485,18 +485,44 @@ TEST_CASE("config: what a resumed run keeps") {
     CHECK((differs == nullptr || differs == &key));
     if (differs != nullptr) kept.push_back(key.FullName());
   }
-  CHECK(
-      kept ==
-      std::vector<std::string>{
-          "common.seed",      "model.features",     "model.labels",      "model.hidden",
-          "model.neurons",    "model.active",       "model.precision",   "hash.family",
-          "hash.k",           "hash.tables",        "hash.bin",          "train.min_label_samples",
-          "train.batch",      "train.optimizer",    "train.moments",     "train.unit_batches",
-          "train.staleness",  "train.target_batch", "text.format",       "text.window",
-          "text.min_count",   "text.subsample",     "text.decay",        "text.ngrams",
-          "text.title",       "text.title_chars",   "text.title_pairs",  "text.fold_accents",
-          "text.min_samples", "text.max_share",     "text.max_features", "text.stem",
-          "text.chars",       "text.hash_bits",     "cluster.slots",     "cluster.input_slots"});
+  CHECK(kept == std::vector<std::string>{"common.seed",
+                                         "model.features",
+                                         "model.labels",
+                                         "model.hidden",
+                                         "model.neurons",
+                                         "model.active",
+                                         "model.precision",
+                                         "hash.family",
+                                         "hash.k",
+                                         "hash.tables",
+                                         "hash.bin",
+                                         "train.min_label_samples",
+                                         "train.open_vocabulary",
+                                         "train.segment_samples",
+                                         "train.batch",
+                                         "train.optimizer",
+                                         "train.moments",
+                                         "train.unit_batches",
+                                         "train.staleness",
+                                         "train.target_batch",
+                                         "text.format",
+                                         "text.window",
+                                         "text.min_count",
+                                         "text.subsample",
+                                         "text.decay",
+                                         "text.ngrams",
+                                         "text.title",
+                                         "text.title_chars",
+                                         "text.title_pairs",
+                                         "text.fold_accents",
+                                         "text.min_samples",
+                                         "text.max_share",
+                                         "text.max_features",
+                                         "text.stem",
+                                         "text.chars",
+                                         "text.hash_bits",
+                                         "cluster.slots",
+                                         "cluster.input_slots"});
   Config now, then;
   CHECK(FixedKeyThatDiffers(now, then) == nullptr);
   now.train.staleness = 0;
