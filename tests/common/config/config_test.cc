@@ -62,6 +62,10 @@ Config UnusualConfig() {
   c.train.test = "[test]";
   c.train.label_names = "names;1";
   c.train.min_label_samples = 4;
+  c.train.segment_samples = 36;
+  c.train.segment_s = 37;
+  c.train.admit_count = 38;
+  c.train.expire_segments = 39;
   c.train.epochs = 3;
   c.train.batch = 1;
   c.train.optimizer = OptimizerKind::kSgd;
@@ -104,10 +108,6 @@ Config UnusualConfig() {
   c.train.evaluate_samples = 6;
   c.train.probe_batches = 7;
   c.train.probe_samples = 8;
-  c.train.segment_samples = 100;
-  c.train.segment_s = 3;
-  c.train.admit_count = 4;
-  c.train.expire_segments = 5;
   c.cluster = {2,
                0,
                5000,
@@ -417,6 +417,32 @@ TEST_CASE("config: one of the unusual configs differs from the defaults in every
   for (const ConfigKey& key : ConfigKeys()) {
     CHECK_MESSAGE(UnusualLine(key) != LineOf(Config{}, key), key.FullName());
   }
+}
+
+TEST_CASE("config: what a stream cannot have is refused with the key") {
+  for (const std::string with :
+       {"text.format=words", "text.hash_bits=16", "model.hidden=64,32", "model.neurons=centroids",
+        "model.active=lsh", "train.epochs=3", "train.decay=cosine", "train.min_label_samples=2",
+        "train.label_names=names.tsv", "train.exclude_own_features=true"}) {
+    const std::string message = ErrorOf("", {"train.open_vocabulary=true", with});
+    CAPTURE(message);
+    CHECK(message.find(with.substr(0, with.find('='))) != std::string::npos);
+    CHECK(message.find("not with train.open_vocabulary") != std::string::npos);
+  }
+}
+
+TEST_CASE("config: what members know of a stream does not depend on how far it has come") {
+  Config config;
+  config.train.open_vocabulary = true;
+  ResolveConfig(kOpenFeatures, kOpenLabels, &config);
+  Config grown = config;
+  grown.model.features = 12;
+  grown.model.labels = 3;
+  grown.train.epoch_samples = 7;
+  CHECK(WithoutGrowth(grown) == config);
+  CHECK(config.model.active == ActiveSet::kMass);
+  CHECK(config.train.decay == Decay::kNone);
+  CHECK(Parsed(FormatConfig(config)) == config);
 }
 
 TEST_CASE("config: the written form") {
