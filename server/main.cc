@@ -7,7 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/idle/priority.h"
-#include "server/rows/tier/tier_file.h"
+#include "server/rows/tier_file.h"
 #include "server/server_shell.h"
 
 namespace dslide {

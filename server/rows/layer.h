@@ -6,7 +6,7 @@
 // Weights, moments and scalars are four arrays, not one record per row: a forward pass or a scan
 // over all neurons then reads nothing but weights.
 //
-// With LimitMemory() weights and moments of some rows may be in a file (tier/row_tier.h), and the
+// With LimitMemory() weights and moments of some rows may be in a file (row_tier.h), and the
 // arrays hold the others in places. Rows are then read when they are used; Fetch() has those of a
 // batch read together. Scalars and masses stay in memory.
 // Owned by one executor thread.
@@ -22,8 +22,8 @@
 #include "server/rows/changed_rows.h"
 #include "server/rows/huge_buffer.h"
 #include "server/rows/optimizer.h"
+#include "server/rows/row_tier.h"
 #include "server/rows/slot_map.h"
-#include "server/rows/tier/row_tier.h"
 
 namespace dslide {
 

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "server/rows/huge_buffer.h"
-#include "server/rows/tier/tier_file.h"
+#include "server/rows/tier_file.h"
 
 namespace dslide {
 

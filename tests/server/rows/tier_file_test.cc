@@ -1,4 +1,4 @@
-#include "server/rows/tier/tier_file.h"
+#include "server/rows/tier_file.h"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "server/rows/tier/row_tier.h"
+#include "server/rows/row_tier.h"
 
 #include <algorithm>
 #include <cstring>

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "common/base/check.h"
-#include "server/rows/tier/tier_file.h"
+#include "server/rows/tier_file.h"
 
 namespace dslide {
 namespace {

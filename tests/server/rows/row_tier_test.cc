@@ -1,5 +1,5 @@
 // Rows in a file and in few places of memory against an array that has them all.
-#include "server/rows/tier/row_tier.h"
+#include "server/rows/row_tier.h"
 
 #include <doctest/doctest.h>
 
