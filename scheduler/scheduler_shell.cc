@@ -424,6 +424,11 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
     Result<StreamStart> started = StartStream(root, options.resume, &inputs, signals);
     DSLIDE_RETURN_IF_ERROR(started);
     stream.emplace(*std::move(started));
+    if (stream->finished) {
+      PrintLine(fmt::format("{}: the stream has ended, {} trained", root.string(),
+                            Plural(inputs.ledger.epoch, "segment")));
+      return {};
+    }
   } else if (files.data == "-") {
     DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
     Result<KeptInput> input = KeptInput::Read(root.string(), options.resume, signals);

@@ -36,7 +36,9 @@ Result<uint32_t> SegmentToGoOnWith(const fs::path& directory, const RunInputs& i
   return HasSegment(directory, 1) ? 1u : 0u;
 }
 
-Result<StreamFeeder::Fed> Await(StreamFeeder* feeder, uint32_t number, StopSignals* signals) {
+// None: the stream has ended before.
+Result<std::optional<StreamFeeder::Fed>> Await(StreamFeeder* feeder, uint32_t number,
+                                               StopSignals* signals) {
   feeder->Want(number);
   bool ends = false;
   while (true) {
@@ -48,10 +50,11 @@ Result<StreamFeeder::Fed> Await(StreamFeeder* feeder, uint32_t number, StopSigna
     }
     std::optional<StreamFeeder::Delivery> delivery = feeder->Take();
     if (!delivery) continue;
-    if (auto* fed = std::get_if<StreamFeeder::Fed>(&*delivery)) return std::move(*fed);
+    if (auto* fed = std::get_if<StreamFeeder::Fed>(&*delivery))
+      return std::optional(std::move(*fed));
     const StreamEnd& end = std::get<StreamEnd>(*delivery);
     DSLIDE_RETURN_IF_ERROR(end.why);
-    return BadInput("train.data: the stream has ended without a sample");
+    return std::optional<StreamFeeder::Fed>();
   }
 }
 
@@ -73,14 +76,24 @@ Result<StreamStart> Begin(const fs::path& directory, uint32_t number, RunInputs*
   DSLIDE_RETURN_IF_ERROR(feeder);
   LogInfo(fmt::format("waiting for {} of the stream",
                       number <= 1 ? "the beginning" : SegmentName(number)));
-  Result<StreamFeeder::Fed> fed = Await(feeder->get(), std::max(number, 1u), signals);
-  DSLIDE_RETURN_IF_ERROR(fed);
+  auto awaited = Await(feeder->get(), std::max(number, 1u), signals);
+  DSLIDE_RETURN_IF_ERROR(awaited);
+  if (!awaited->has_value()) {
+    return BadInput("train.data: the stream has ended without a sample");
+  }
+  StreamFeeder::Fed* fed = &**awaited;
   const Growth& growth = fed->segment.growth;
   inputs->config = SizedBy(growth, std::move(inputs->config));
   inputs->preprocessor = fed->segment.preprocessor;
   inputs->segment = growth.segment;
   inputs->train = fed->segment.data.get();
   StreamStart start;
+  // A scheduler that was killed after the end has nothing to do but to say so.
+  if (inputs->ledger.finished && !inputs->ledger.live && inputs->config.train.data == "-") {
+    const auto more = Await(feeder->get(), growth.segment + 1, signals);
+    DSLIDE_RETURN_IF_ERROR(more);
+    start.finished = !more->has_value();
+  }
   start.description = "stream: " + fed->segment.line;
   start.preprocessor = std::move(fed->preprocessor);
   start.feeder = *std::move(feeder);

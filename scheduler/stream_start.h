@@ -19,6 +19,7 @@ struct StreamStart {
   std::unique_ptr<StreamFeeder> feeder;
   std::shared_ptr<const Preprocessor> preprocessor;
   std::string description;  // for people
+  bool finished = false;    // the run was, and no more has come: there is nothing to do
 };
 
 // Resolves inputs->config and waits for the segment with which the run begins, or that the servers

@@ -36,8 +36,11 @@ void Go(RunState* run, int64_t now_ms) {
     run->checkpointer.BeginInterval(now_ms);
     run->clock.Start(now_ms);
     run->pass().Begin(run->inputs, &run->out);
-    // Tells the servers where the run begins; of a stream, its segment does so.
-    if (!run->inputs.is_stream()) run->pass().Commit(run->inputs, run->roster(), &run->out);
+    // Tells the servers where the run begins; of a stream, its segment does so if some of it
+    // counts.
+    const bool counts = !run->pass().counted().done.empty();
+    if (!run->inputs.is_stream() || !counts)
+      run->pass().Commit(run->inputs, run->roster(), &run->out);
   }
   Proceed(run, now_ms);
   run->out.SendToAll(run->roster(), Role::kWorker, run->plan());

@@ -23,6 +23,10 @@ std::optional<std::string_view> NextLine(std::string_view bytes, bool ended, siz
   return line;
 }
 
+std::string LeftOut(uint64_t lines, const std::string& first) {
+  return fmt::format("{} left out, the first is {}", Plural(lines, "line"), first);
+}
+
 }  // namespace
 
 SegmentMaker::SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last)
@@ -82,7 +86,10 @@ Result<std::optional<SegmentMaker::Made>> SegmentMaker::MakeNext(bool ended) {
   bytes_.erase(0, cut.bytes);
   whole_ -= std::min(whole_, cut.bytes);
   lines_ -= std::min(lines_, cut.lines);
-  if (cut.records.empty()) return std::optional<Made>();
+  if (cut.records.empty()) {
+    if (cut.bad > 0) left_out_ = LeftOut(cut.bad, cut.first_bad);
+    return std::optional<Made>();
+  }
   const OpenVocabulary::Change change =
       vocabulary_.Take(cut.records, {train_.admit_count, train_.expire_segments});
   Made made =
@@ -141,7 +148,7 @@ std::string SegmentMaker::LineOf(const Cut& cut, const OpenVocabulary::Change& c
                                  change.labels.gone.size(), vocabulary_.features().in_use(),
                                  change.features.taken_up, change.features.gone.size());
   if (cut.bad > 0) {
-    line += fmt::format("; {} left out, the first is {}", Plural(cut.bad, "line"), cut.first_bad);
+    line += "; " + LeftOut(cut.bad, cut.first_bad);
   }
   return line;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/error.h"
@@ -47,6 +48,9 @@ class SegmentMaker {
   // out. `ended`: the last line may be without its end. The error is that of a stream whose first
   // line begins no known format.
   Result<std::optional<Made>> MakeNext(bool ended);
+  // What a segment's line does not tell: lines that were left out although no segment was made of
+  // the others. Empty: none since the last call.
+  std::string TakeLeftOut() { return std::exchange(left_out_, ""); }
 
   // The segment as it was. `bytes`: of the stream, as `stored` says.
   static Made MakeAgain(const TextConfig& text, const StoredSegment& stored,
@@ -75,6 +79,7 @@ class SegmentMaker {
   size_t whole_ = 0;   // of them, up to the end of the last whole line
   uint64_t lines_ = 0;
   bool has_format_;
+  std::string left_out_;
 };
 
 }  // namespace dslide

@@ -60,13 +60,15 @@ class StreamFeeder::Worker {
   Status Fetch(int wake, bool waits);
   void Forget(uint32_t oldest, const std::set<uint64_t>& preprocessors);
   StreamEnd EndAt(uint32_t number);
-  bool HasLines() const { return maker_.lines() > 0 || (ended_ && maker_.pending() > 0); }
+  bool HasLines() const { return maker_.lines() > 0 || (source_ended_ && maker_.pending() > 0); }
 
   const StreamPlace place_;
   Spool spool_;
   StreamSource source_;
   SegmentMaker maker_;
   bool ended_ = false;
+  // By itself, so that its last line is whole. After a signal the rest of a line may come yet.
+  bool source_ended_ = false;
   bool failed_ = false;  // nothing more can be made of it
   Status why_;           // the stream ended
   std::optional<Fed> ahead_;
@@ -178,10 +180,15 @@ Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool wai
   const bool full = maker_.lines() >= place_.train.segment_samples;
   const bool old = now_ms - first_line_ms_ >= int64_t{1000} * place_.train.segment_s;
   if (!full && !ended_ && !(waits && old)) return std::optional<Fed>();
-  auto made = maker_.MakeNext(ended_);
+  auto made = maker_.MakeNext(source_ended_);
   DSLIDE_RETURN_IF_ERROR(made);
   first_line_ms_ = now_ms;
-  if (!made->has_value()) return std::optional<Fed>();  // no line was a record
+  if (!made->has_value()) {  // no line was a record
+    if (const std::string line = maker_.TakeLeftOut(); !line.empty()) {
+      LogWarning("train.data: " + line);
+    }
+    return std::optional<Fed>();
+  }
   DSLIDE_RETURN_IF_ERROR(spool_.Sync());
   DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, (*made)->preprocessor.get()));
   recent_.push_back((*made)->segment.preprocessor);
@@ -198,7 +205,7 @@ Status StreamFeeder::Worker::Fetch(int wake, bool waits) {
     const Result<StreamSource::Got> fetched = source_.Fetch(&spool_);
     DSLIDE_RETURN_IF_ERROR(fetched);
     got = *fetched;
-    if (got == StreamSource::Got::kEnd) ended_ = true;
+    if (got == StreamSource::Got::kEnd) ended_ = source_ended_ = true;
     if (got == StreamSource::Got::kBytes) {
       const Result<std::string> bytes = spool_.Read(before, spool_.end());
       DSLIDE_RETURN_IF_ERROR(bytes);
@@ -240,6 +247,7 @@ void StreamFeeder::Worker::Forget(uint32_t oldest, const std::set<uint64_t>& pre
   std::set<std::string> kept;
   for (const uint64_t checksum : preprocessors) kept.insert(PreprocessorName(checksum));
   for (const uint64_t checksum : recent_) kept.insert(PreprocessorName(checksum));
+  if (ahead_) kept.insert(PreprocessorName(ahead_->segment.preprocessor));
   for (const auto& entry : fs::directory_iterator(place_.checkpoints, error)) {
     const std::string name = entry.path().filename();
     const bool is_one = name.starts_with("preprocessor-") && !name.ends_with(kTemporarySuffix);

@@ -80,6 +80,8 @@ TEST_CASE("segments: lines that are no records are left out, and the first is na
   CHECK(made.segment.line.find("; 1 line left out, the first is line 3: ") != std::string::npos);
   maker.Add("nonsense\n");
   CHECK(!maker.MakeNext(false)->has_value());
+  CHECK(maker.TakeLeftOut().starts_with("1 line left out, the first is line 5: "));
+  CHECK(maker.TakeLeftOut().empty());
   CHECK(maker.number() == 1);
   maker.Add(Line("word", "a"));
   CHECK(Next(&maker).segment.growth.segment == 2);
