@@ -15,15 +15,20 @@ struct RowMemory {
   uint64_t neuron;
 };
 
+// The weights and moments of a row.
+uint64_t VectorBytes(const Config& config, uint64_t width) {
+  const uint64_t weight = config.model.precision == Precision::kBf16 ? 2 : 4;
+  const uint64_t moment = config.train.moments == MomentPrecision::kBf16 ? 2 : 4;
+  const uint64_t moments = config.train.optimizer == OptimizerKind::kAdam ? 2 : 0;
+  return width * (weight + moments * moment);
+}
+
 RowMemory BytesOfRows(const Config& config) {
   constexpr uint64_t kScalars = 16;  // bias and optimiser scalars of a row
   constexpr uint64_t kCode = 2, kEntry = 4;
   constexpr uint64_t kMass = 13;  // and the neuron's place in its class
   const ModelConfig& model = config.model;
-  const uint64_t weight = model.precision == Precision::kBf16 ? 2 : 4;
-  const uint64_t moment = config.train.moments == MomentPrecision::kBf16 ? 2 : 4;
-  const uint64_t moments = config.train.optimizer == OptimizerKind::kAdam ? 2 : 0;
-  const auto row = [&](uint64_t width) { return width * (weight + moments * moment) + kScalars; };
+  const auto row = [&](uint64_t width) { return VectorBytes(config, width) + kScalars; };
   // One more table is always being built, with the codes of its counting stage; a flag says whether
   // the row changed.
   const uint64_t hashed = (config.hash.tables + 1) * (kCode + kEntry) + 1;
@@ -53,15 +58,10 @@ uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_byt
   const uint64_t all = ModelMemoryBytes(config);
   const RowMemory row = BytesOfRows(config);
   const ModelConfig& model = config.model;
-  const uint64_t weight = model.precision == Precision::kBf16 ? 2 : 4;
   // Beside the vectors.
-  const auto vectors = [&](uint64_t width) {
-    const uint64_t moment = config.train.moments == MomentPrecision::kBf16 ? 2 : 4;
-    const uint64_t moments = config.train.optimizer == OptimizerKind::kAdam ? 2 : 0;
-    return width * (weight + moments * moment);
-  };
-  const uint64_t kept = InputRowCount(model) * (row.input - vectors(model.hidden) + kTierRow) +
-                        model.labels * (row.neuron - vectors(OutputWidth(model)) + kTierRow);
+  const uint64_t kept =
+      InputRowCount(model) * (row.input - VectorBytes(config, model.hidden) + kTierRow) +
+      model.labels * (row.neuron - VectorBytes(config, OutputWidth(model)) + kTierRow);
   const double times = std::min(static_cast<double>(kMost),
                                 0.75 * static_cast<double>(all) / static_cast<double>(kept));
   const auto most = static_cast<uint64_t>(static_cast<double>(memory_bytes) * times);

@@ -1,11 +1,10 @@
 // Audit by re-execution: a worker that lies is found, put out, and leaves nothing behind.
 #include <doctest/doctest.h>
 
-#include "common/checkpoint/manifest.h"
 #include "common/data/whole_file.h"
 #include "common/security/run_keys.h"
-#include "server/storage/checkpoint_verify.h"
 #include "tests/cluster/cluster.h"
+#include "tests/cluster/weights.h"
 
 namespace dslide::audit_test {
 namespace {
@@ -26,16 +25,6 @@ Arguments Steps(const std::string& audit, int workers = 2) {
 
 std::string SchedulerLog(const TestRun& run) {
   return *ReadWholeFile(run.run_directory() + "/logs/scheduler.log");
-}
-
-uint64_t Weights(const TestRun& run) {
-  const Result<std::string> checkpoint = FindCheckpoint(run.run_directory() + "/checkpoint");
-  REQUIRE(checkpoint.ok());
-  const Result<Manifest> manifest = ReadManifest(*checkpoint);
-  REQUIRE(manifest.ok());
-  const CheckpointHealth health = VerifyCheckpoint(*checkpoint, *manifest);
-  REQUIRE(health.damage.empty());
-  return health.checksum;
 }
 
 uint64_t HonestWeights(const std::string& audit, int workers = 2) {

@@ -13,6 +13,11 @@ namespace dslide {
 
 using Arguments = std::vector<std::string>;
 
+inline Arguments With(Arguments arguments, const Arguments& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
 constexpr int kSamples = 6000;
 constexpr int kTestSamples = 500;
 constexpr int kFeatures = 300;

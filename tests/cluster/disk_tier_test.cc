@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/checkpoint/manifest.h"
-#include "server/storage/checkpoint_verify.h"
 #include "tests/cluster/cluster.h"
+#include "tests/cluster/weights.h"
 
 namespace dslide::disk_tier_test {
 namespace {
@@ -24,22 +24,6 @@ const Arguments kLarge = {"--servers", "1",
                           "--set",     "model.active=mass",
                           "--set",     "model.negatives=40"};
 const Arguments kTier = {"--set", "cluster.memory_mb=2", "--set", "cluster.disk_tier=/tmp"};
-
-Arguments With(Arguments arguments, const Arguments& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
-// A checksum of the whole model in the last checkpoint.
-uint64_t Weights(const TestRun& run) {
-  const Result<std::string> checkpoint = FindCheckpoint(run.run_directory() + "/checkpoint");
-  REQUIRE(checkpoint.ok());
-  const Result<Manifest> manifest = ReadManifest(*checkpoint);
-  REQUIRE(manifest.ok());
-  const CheckpointHealth health = VerifyCheckpoint(*checkpoint, *manifest);
-  REQUIRE(health.damage.empty());
-  return health.checksum;
-}
 
 uint64_t WeightsInMemory() {
   TestRun run;

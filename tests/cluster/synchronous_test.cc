@@ -5,9 +5,8 @@
 
 #include <algorithm>
 
-#include "common/checkpoint/manifest.h"
-#include "server/storage/checkpoint_verify.h"
 #include "tests/cluster/cluster.h"
+#include "tests/cluster/weights.h"
 
 namespace dslide::synchronous_test {
 namespace {
@@ -22,23 +21,6 @@ const Arguments kSteps = {"--servers", "2",
                           "--set",     "train.epochs=2",
                           "--set",     "model.active=lsh",
                           "--set",     "cluster.wire=auto"};
-
-Arguments With(Arguments arguments, const Arguments& more) {
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
-// A checksum of the whole model in the last checkpoint: weights, optimiser state, hash codes.
-uint64_t Weights(const TestRun& run) {
-  const Result<std::string> checkpoint = FindCheckpoint(run.run_directory() + "/checkpoint");
-  REQUIRE(checkpoint.ok());
-  const Result<Manifest> manifest = ReadManifest(*checkpoint);
-  REQUIRE(manifest.ok());
-  const CheckpointHealth health = VerifyCheckpoint(*checkpoint, *manifest);
-  REQUIRE(health.damage.empty());
-  CHECK(health.rows > 0);
-  return health.checksum;
-}
 
 // The weights after a run with `workers` workers; of four, the second may be killed during the run.
 uint64_t Train(int workers, bool kill_one, const Arguments& more = {}) {
