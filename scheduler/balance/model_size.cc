@@ -52,6 +52,7 @@ std::vector<uint64_t> SlotMemoryBytes(const Config& config) {
 }
 
 uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_bytes) {
+  if (config.train.open_vocabulary) return memory_bytes;  // the rows of a stream stay in memory
   constexpr uint64_t kMost = 16;  // times the memory: with less of the rows in it training crawls
   constexpr uint64_t kTierRow = 13;  // that the tier keeps a row in memory
   constexpr uint64_t kSpare = 8;     // executors have more or less than their share: an eighth

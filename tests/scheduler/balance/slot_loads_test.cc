@@ -184,6 +184,8 @@ TEST_CASE("few rows fit on a disk where most of them stays in memory") {
   CHECK(times(32) < 3);
   CHECK(times(512) > 10);
   CHECK(times(512) <= 14);
+  config.train.open_vocabulary = true;
+  CHECK(times(512) == 1);
 }
 
 TEST_CASE("a server with little memory may join if it has disk for the rest") {
