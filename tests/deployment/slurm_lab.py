@@ -2,6 +2,7 @@
 files of their own. Needs root, slurm-wlm and munge."""
 
 import contextlib
+import glob
 import os
 import re
 import secrets
@@ -175,18 +176,24 @@ class Slurm:
             subprocess.run(["scontrol", "update", f"jobid={task}", "starttime=now"],
                            env=self.environment, capture_output=True)
 
+    def await_restarted(self, jobs, tasks):
+        """A task that Slurm has queued again is "completing" at first, and can be started after it."""
+        def running():
+            self.start_now(",".join(jobs))
+            return [state for job in jobs for state in self.state(job)] == ["RUNNING"] * tasks
+        self.await_(running, f"{tasks} tasks of {jobs} to run again")
+
     def restarts(self, job):
         """How often its tasks were queued again, in all."""
         return sum(int(count) for count in re.findall(
             r"Restarts=(\d+)", self.command("scontrol", "show", "job", job)))
 
     def logs(self):
+        """The last lines of the daemons and of the jobs."""
         text = ""
-        for directory, _, names in os.walk(self.root):
-            for name in names:
-                if name.endswith((".log", ".out")):
-                    with open(f"{directory}/{name}", encoding="utf-8", errors="replace") as file:
-                        text += f"--- {name}\n{file.read()[-1500:]}"
+        for path in sorted(glob.glob(f"{self.root}/*.out") + glob.glob(f"{self.root}/log/*.log")):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text += f"--- {os.path.basename(path)}\n{file.read()[-1500:]}"
         return text
 
     def __exit__(self, *_):

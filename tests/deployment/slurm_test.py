@@ -106,8 +106,7 @@ def queued_again(slurm):
     run.await_samples(1)
     slurm.command("scancel", "--signal=USR1", "--batch", run.cluster)
     slurm.await_(lambda: slurm.restarts(run.cluster) == 1, "the job of the servers")
-    slurm.start_now(run.cluster)
-    slurm.await_(lambda: slurm.state(run.cluster) == ["RUNNING"], "its second start")
+    slurm.await_restarted([run.cluster], 1)
     run.await_samples((run.samples() or SAMPLES) + 1)
     print("the servers' job was stopped ahead of its limit, queued again, and went on", flush=True)
 
@@ -116,9 +115,7 @@ def queued_again(slurm):
     urgent_job(slurm, 4)
     slurm.await_(lambda: slurm.restarts(run.workers) == 1 and slurm.restarts(more) == 3,
                  "all workers to be preempted")
-    slurm.await_(lambda: slurm.start_now(f"{run.workers},{more}") or
-                 slurm.state(run.workers) + slurm.state(more) == ["RUNNING"] * 4,
-                 "all workers again")
+    slurm.await_restarted([run.workers, more], 4)
     run.await_samples(run.samples() + 1)
     print("workers with and without a grace time were preempted, and came again", flush=True)
     slurm.command("scancel", more)
