@@ -136,6 +136,8 @@ def finished(case):
     check("the run is finished" in out and "cluster:" not in out, out)
     out, _ = case.call("dslide", "train", "--resume", "--run-dir", case.run, "--set", "train.epochs=3")
     check("run directory" in out, out)
+    _, err = case.call("dslide", "status", case.run, code=2)
+    check(f"{case.run}: the run has finished" in err, err)
 
 
 def cheap_first(case):

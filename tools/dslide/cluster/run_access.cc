@@ -4,12 +4,25 @@
 
 #include <filesystem>
 
+#include "tools/dslide/runs/found_run.h"
+
 namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr char kAddressName[] = "scheduler.address";
+
+// The address of a finished run is still there, and nobody answers.
+Status CheckNotFinished(const std::string& directory) {
+  if (HolderOf(directory).held) return {};
+  const std::optional<FoundRun> run = FindRun(directory);
+  if (!run || run->kind != FoundRun::Kind::kFinished) return {};
+  return BadInput(
+      fmt::format("{}: the run has finished, and its scheduler with it; `dslide report {}` shows "
+                  "what it did",
+                  directory, directory));
+}
 
 }  // namespace
 
@@ -39,6 +52,7 @@ Result<SchedulerAccess> RunAccess(const std::string& place, const std::string& k
         "address of a scheduler",
         place, kAddressName));
   }
+  DSLIDE_RETURN_IF_ERROR(CheckNotFinished(directory.string()));
   const fs::path key = directory / "keys" / (role + ".key");
   const bool has_key = key_file.empty() && fs::exists(key, error);
   return AccessFrom("file://" + file.string(), has_key ? key.string() : key_file);
