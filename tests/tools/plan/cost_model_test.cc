@@ -7,6 +7,7 @@
 
 #include "scheduler/balance/model_size.h"
 #include "tools/dslide/plan/calibration.h"
+#include "tools/dslide/plan/fitting_nodes.h"
 #include "tools/dslide/plan/wire_bytes.h"
 
 namespace dslide::cost_model_test {

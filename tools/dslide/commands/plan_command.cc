@@ -22,6 +22,7 @@
 #include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/plan/calibration.h"
 #include "tools/dslide/plan/cost_model.h"
+#include "tools/dslide/plan/fitting_nodes.h"
 #include "tools/dslide/plan/nodes.h"
 #include "tools/dslide/plan/plan_report.h"
 

@@ -5,16 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 
 #include "common/base/check.h"
-#include "common/base/plural.h"
 #include "common/config/config_keys.h"
 #include "common/run/dense_layers.h"
-#include "common/run/slot_plan.h"
 #include "scheduler/balance/model_size.h"
 #include "server/core/reply_cache.h"
 #include "server/core/request_table.h"
+#include "tools/dslide/plan/planned_servers.h"
 #include "tools/dslide/plan/queueing.h"
 #include "tools/dslide/plan/wire_bytes.h"
 #include "worker/in_flight_control.h"
@@ -23,8 +21,7 @@ namespace dslide {
 namespace {
 
 constexpr double kMb = 1024.0 * 1024.0;
-constexpr double kMemoryShare = 0.8;  // of a machine, that its servers may use (cluster.memory_mb)
-constexpr double kHeaders = 1.045;    // bytes on a link / of messages: TCP, IP, Ethernet, ZMTP
+constexpr double kHeaders = 1.045;  // bytes on a link / of messages: TCP, IP, Ethernet, ZMTP
 
 // Of processes without a model and data, measured (tools/bench/RESULTS.md, "Plans").
 constexpr double kServerBytes = 36 * kMb;
@@ -37,66 +34,6 @@ constexpr double kSnapshotBytes =
 constexpr double kReportSeconds = 120e-6;
 // A lease's samples are gathered from memory that is in no cache, copied, then encoded.
 constexpr double kLeaseWork = 3;
-
-// A server as the model sees it.
-struct PlannedServer {
-  uint32_t node = 0;
-  uint32_t executors = 1;
-  ServerPart part;
-  uint64_t slot_bytes = 0;
-};
-
-uint32_t ServersOf(const std::vector<PlannedNode>& nodes) {
-  return std::accumulate(nodes.begin(), nodes.end(), 0u,
-                         [](uint32_t sum, const PlannedNode& n) { return sum + n.servers; });
-}
-
-uint32_t WorkersOf(const std::vector<PlannedNode>& nodes) {
-  return std::accumulate(nodes.begin(), nodes.end(), 0u,
-                         [](uint32_t sum, const PlannedNode& n) { return sum + n.workers; });
-}
-
-uint32_t ExecutorsOn(const PlannedNode& node, const Config& config) {
-  if (config.cluster.executors > 0) return config.cluster.executors;
-  return std::max(1u, static_cast<uint32_t>(std::ceil(node.cores)) / std::max(1u, node.servers));
-}
-
-// What one server on this node may use for rows and tables.
-double AllowedBytes(const PlannedNode& node, const Config& config) {
-  if (config.cluster.memory_mb > 0) return config.cluster.memory_mb * kMb;
-  return kMemoryShare * static_cast<double>(node.memory_bytes) / std::max(1u, node.servers);
-}
-
-// In equal ranges of slots, as the first plan has them.
-std::vector<PlannedServer> PlanServers(const PlanInput& input) {
-  const ClusterConfig& cluster = input.config.cluster;
-  std::vector<PlannedServer> servers;
-  for (uint32_t n = 0; n < input.nodes.size(); ++n) {
-    for (uint32_t i = 0; i < input.nodes[n].servers; ++i) {
-      servers.push_back({n, ExecutorsOn(input.nodes[n], input.config), {}, 0});
-    }
-  }
-  const Plan plan = EqualPlan(1, cluster.slots, std::vector<PlanServer>(servers.size()));
-  const std::vector<uint64_t> bytes = SlotMemoryBytes(input.config);
-  const SlotRange neurons = OutputSlots(cluster), rows = InputSlots(cluster);
-  for (uint32_t slot = 0; slot < cluster.slots; ++slot) {
-    PlannedServer& server = servers[plan.slot_owner[slot]];
-    server.slot_bytes += bytes[slot];
-    if (neurons.Has({slot})) server.part.neurons += 1.0 / neurons.count;
-    if (rows.Has({slot})) server.part.input += 1.0 / rows.count;
-  }
-  const auto with = [&](double ServerPart::*share) {
-    return static_cast<double>(
-        std::ranges::count_if(servers, [&](const PlannedServer& s) { return s.part.*share > 0; }));
-  };
-  const double neuron_servers = with(&ServerPart::neurons),
-               input_servers = with(&ServerPart::input);
-  for (PlannedServer& server : servers) {
-    server.part.neuron_servers = neuron_servers;
-    server.part.input_servers = input_servers;
-  }
-  return servers;
-}
 
 // Seconds of one executor of a server on a batch.
 struct ExecutorSeconds {
@@ -662,163 +599,6 @@ PlanEstimate EstimateRun(const PlanInput& input) {
       static_cast<double>(input.shape.samples) * config.train.epochs / to.samples_per_second +
       EvaluationSeconds(input, input.epochs.front().rates);
   return to;
-}
-
-namespace {
-
-std::string Megabytes(double bytes) { return fmt::format("{:.0f} MB", std::ceil(bytes / kMb)); }
-
-// The first `count` nodes; beyond those that are given more of the last.
-PlanInput WithNodes(const PlanInput& input, size_t count) {
-  PlanInput with = input;
-  with.nodes.resize(count, input.nodes.back());
-  return with;
-}
-
-PlanInput WithMemory(const PlanInput& input, double gigabytes) {
-  PlanInput with = input;
-  for (PlannedNode& node : with.nodes) {
-    node.memory_bytes = static_cast<uint64_t>(gigabytes * 1024 * kMb);
-  }
-  return with;
-}
-
-bool HasBothRoles(const PlanInput& input) {
-  return ServersOf(input.nodes) > 0 && WorkersOf(input.nodes) > 0;
-}
-
-// Whether the slots have room at the servers, as the scheduler reckons it; else what they may use.
-bool SlotsFit(const PlanInput& input) {
-  const uint32_t slots = input.config.cluster.slots;
-  const uint64_t slot_bytes = (ModelMemoryBytes(input.config) + slots - 1) / slots;
-  uint64_t room = 0;
-  for (const PlannedNode& node : input.nodes) {
-    room += node.servers * static_cast<uint64_t>(AllowedBytes(node, input.config) /
-                                                 static_cast<double>(slot_bytes));
-  }
-  return room >= slots;
-}
-
-// What the processes of the fullest node take beyond its memory; 0: they fit.
-struct FullNode {
-  double needed = 0;
-  double has = 0;
-};
-std::optional<FullNode> OverfullNode(const PlanInput& input) {
-  const PlanEstimate estimate = EstimateRun(input);
-  for (size_t n = 0; n < input.nodes.size(); ++n) {
-    const PlannedNode& node = input.nodes[n];
-    const double has = static_cast<double>(node.memory_bytes);
-    const double needed = static_cast<double>(node.servers * estimate.server_bytes +
-                                              node.workers * estimate.worker_bytes +
-                                              (n == 0 ? estimate.scheduler_bytes : 0));
-    if (needed > has) return FullNode{needed, has};
-  }
-  return std::nullopt;
-}
-
-bool Fits(const PlanInput& input) {
-  return HasBothRoles(input) && SlotsFit(input) && !OverfullNode(input);
-}
-
-// "8 such nodes", or "5 more nodes like the last" where they are not all alike.
-std::string NodesText(const PlanInput& input, size_t count) {
-  const bool alike = std::ranges::all_of(
-      input.nodes, [&](const PlannedNode& node) { return node == input.nodes.back(); });
-  if (alike) return Plural(count, "such node");
-  const size_t more = count - input.nodes.size();
-  return fmt::format("{} more {} like the last", more, more == 1 ? "node" : "nodes");
-}
-
-// "8 such nodes would do, or 2 with 16 GB each"; what is beyond reason is left out.
-std::string Mend(const PlanInput& input) {
-  std::vector<std::string> mends;
-  for (size_t count = input.nodes.size() + 1; count <= kMostPlannedNodes;
-       count = std::max(count + 1, count * 9 / 8)) {
-    if (!WhyTooMany(WithNodes(input, count).nodes).empty()) break;
-    if (!Fits(WithNodes(input, count))) continue;
-    while (count > input.nodes.size() + 1 && Fits(WithNodes(input, count - 1))) --count;
-    mends.push_back(fmt::format("{} would do", NodesText(input, count)));
-    break;
-  }
-  PlanInput freed = input;
-  const bool set = input.config.cluster.memory_mb > 0;
-  freed.config.cluster.memory_mb = 0;
-  for (double gigabytes = 1; gigabytes <= 16384; gigabytes *= 2) {
-    if (!Fits(WithMemory(freed, gigabytes))) continue;
-    double below = gigabytes / 2, enough = gigabytes;
-    while (enough - below > std::max(0.5, enough / 64)) {
-      const double middle = (below + enough) / 2;
-      (Fits(WithMemory(freed, middle)) ? enough : below) = middle;
-    }
-    mends.push_back(fmt::format("{}{} with {:.0f} GB{}", mends.empty() ? "" : "or ",
-                                Plural(input.nodes.size(), "node"), std::ceil(enough),
-                                input.nodes.size() > 1 ? " each" : ""));
-    break;
-  }
-  if (mends.empty()) return "use fewer hidden units (model.hidden)";
-  return (mends.size() == 2 ? mends[0] + ", " + mends[1] : mends[0]) +
-         (set ? " (and cluster.memory_mb = 0)" : "");
-}
-
-}  // namespace
-
-std::string WhyItDoesNotFit(const PlanInput& input) {
-  if (!SlotsFit(input)) {
-    double allowed = 0;
-    for (const PlannedNode& node : input.nodes) {
-      allowed += node.servers * AllowedBytes(node, input.config);
-    }
-    const uint32_t servers = ServersOf(input.nodes);
-    const auto needed = static_cast<double>(ModelMemoryBytes(input.config));
-    const bool tier =
-        input.config.cluster.disk_tier != "off" &&
-        needed <= static_cast<double>(
-                      WithDisk(input.config, static_cast<uint64_t>(allowed), uint64_t{1} << 60));
-    return fmt::format(
-        "too little memory: the model needs {} for rows and tables, {} may use {}{} "
-        "(cluster.memory_mb, by default 80 % of a machine); {}{}",
-        Megabytes(needed), Plural(servers, "server"), Megabytes(allowed),
-        servers > 1 ? " together" : "", Mend(input),
-        tier ? "; with the rest on disks (cluster.disk_tier) it trains at a speed that is not "
-               "foretold"
-             : "");
-  }
-  if (const auto full = OverfullNode(input)) {
-    return fmt::format("too little memory: the processes of a node need {}, it has {}; {}",
-                       Megabytes(full->needed), Megabytes(full->has), Mend(input));
-  }
-  return "";
-}
-
-std::vector<NodesRow> EstimateNodes(const PlanInput& input, double least_gain, uint32_t most) {
-  std::vector<NodesRow> rows;
-  const auto add = [&](const PlanInput& with) {
-    if (!Fits(with)) return;
-    const auto count = static_cast<uint32_t>(with.nodes.size());
-    const PlanEstimate estimate = EstimateRun(with);
-    NodesRow row{count, estimate.samples_per_second, 1, 0, estimate.bottleneck};
-    if (!rows.empty()) {
-      const NodesRow& first = rows.front();
-      row.efficiency = row.samples_per_second / first.samples_per_second * first.nodes / row.nodes;
-      row.gain = std::pow(row.samples_per_second / rows.back().samples_per_second,
-                          1.0 / (row.nodes - rows.back().nodes)) -
-                 1;
-    }
-    rows.push_back(row);
-  };
-  const auto given = static_cast<uint32_t>(input.nodes.size());
-  for (uint32_t count = 1; count <= std::max(most, given);) {
-    // Those given are a row of their own.
-    uint32_t next = count < 4 ? count + 1 : count + std::max(1u, count / 4);
-    if (count < given && next > given) next = given;
-    const PlanInput with = WithNodes(input, count);
-    if (!WhyTooMany(with.nodes).empty()) break;
-    add(with);
-    if (count >= given && rows.size() > 1 && rows.back().gain < least_gain) break;
-    count = next;
-  }
-  return rows;
 }
 
 }  // namespace dslide

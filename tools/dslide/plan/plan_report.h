@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/dslide/plan/cost_model.h"
+#include "tools/dslide/plan/fitting_nodes.h"
 
 namespace dslide {
 
