@@ -54,7 +54,7 @@ std::vector<uint64_t> SlotMemoryBytes(const Config& config) {
 uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_bytes) {
   if (config.train.open_vocabulary) return memory_bytes;  // the rows of a stream stay in memory
   constexpr uint64_t kMost = 16;  // times the memory: with less of the rows in it training crawls
-  constexpr uint64_t kTierRow = 13;  // that the tier keeps a row in memory
+  constexpr uint64_t kTierRow = 17;  // that the tier keeps a row in memory
   constexpr uint64_t kSpare = 8;     // executors have more or less than their share: an eighth
   const uint64_t all = ModelMemoryBytes(config);
   const RowMemory row = BytesOfRows(config);
@@ -67,7 +67,8 @@ uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_byt
                                 0.75 * static_cast<double>(all) / static_cast<double>(kept));
   const auto most = static_cast<uint64_t>(static_cast<double>(memory_bytes) * times);
   const uint64_t bounded = most - most / kSpare;
-  return std::max(memory_bytes, std::min(bounded, memory_bytes + disk_bytes));
+  return std::max(memory_bytes,
+                  std::min(bounded, memory_bytes + disk_bytes / 4 * 3));  // a third more than rows
 }
 
 uint64_t ModelMemoryBytes(const Config& config) {
