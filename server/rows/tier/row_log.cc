@@ -44,7 +44,7 @@ RowLog::RowLog(std::unique_ptr<TierFile> file, size_t payload, Owner* owner)
 
 uint64_t RowLog::MemoryBytes() const {
   return (kWriters + 1) * extent_bytes_ + place_of_.size() * record_bytes_ +
-         live_.size() * (sizeof(uint16_t) + sizeof(State));
+         live_.size() * (sizeof(uint16_t) + sizeof(State) + sizeof(uint32_t));
 }
 
 void RowLog::Grow(uint64_t rows) {

@@ -5,10 +5,10 @@
 // transfers on reads: 25,000 small writes a second would be half of what it can do. Extents without
 // a record that counts are used again; when there are few of them, the emptiest other one is
 // cleaned: read as a whole, and its owner stores again what counts (the log-structured file system:
-// Rosenblum and Ousterhout, 1992). The file has a third more room than rows, some of which are in
-// memory only, so cleaning finds extents that are half empty or more.
+// Rosenblum and Ousterhout, 1992). The file has a third more room than rows, and rows that change
+// in memory have no slot, so the extent that is cleaned is half empty or more as a rule.
 //
-// Memory: 3 bytes an extent, and the buffers. Owned by one thread.
+// Memory: the buffers, and 7 bytes an extent. Owned by one thread.
 #pragma once
 
 #include <array>
@@ -83,7 +83,7 @@ class RowLog {
   };
   static constexpr uint32_t kNone = ~0u;
   static constexpr uint32_t kWriters = 4;
-  static constexpr uint32_t kScans = 256;     // in flight
+  static constexpr uint32_t kScans = 96;      // in flight
   static constexpr uint32_t kReserve = 2;     // extents for what cleaning stores again
   static constexpr uint32_t kCleanAhead = 4;  // free extents at which the next one is read
   // Tickets of transfers: writers, the cleaner, scans, and reads by their buffer.

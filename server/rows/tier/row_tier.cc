@@ -219,7 +219,6 @@ uint32_t RowTier::Victim() {
 void RowTier::Evict(uint32_t place) {
   const uint32_t row = row_[place];
   if ((flags_[place] & kChanged) != 0) {
-    DropStored(row);
     uint8_t* record = nullptr;
     slot_[row] = log_.Store(row, &record);
     CopyOut(place, record);
@@ -241,8 +240,7 @@ void RowTier::Take(uint32_t row, uint32_t slot, const uint8_t* record) {
   if (row >= rows_ || slot_[row] != slot) return;  // the row has another by now
   if (const uint32_t place = Find(row); place != kNowhere) {
     AwaitArrival(place);
-    DropStored(row);
-    flags_[place] |= kChanged;  // it is stored when it goes
+    MarkChanged(place);  // it is stored when it goes
     return;
   }
   DropStored(row);
@@ -305,7 +303,6 @@ void RowTier::FollowScan(uint32_t row, const uint8_t* record) {
 void RowTier::Put(uint32_t row, const uint8_t* record) {
   uint32_t place = Find(row);
   if (place == kNowhere && used_ < places_) {  // as many as there is room for
-    DropStored(row);
     place = used_++;
     ++moves_;
     row_[place] = row;
@@ -316,7 +313,7 @@ void RowTier::Put(uint32_t row, const uint8_t* record) {
   if (place != kNowhere) {
     AwaitArrival(place);
     CopyIn(place, record);
-    flags_[place] |= kChanged;
+    MarkChanged(place);
     return;
   }
   DropStored(row);
@@ -332,6 +329,8 @@ void RowTier::CheckInvariants() const {
   for (uint32_t row = 0; row < rows_; ++row) {
     const uint32_t place = Find(row);
     DSLIDE_CHECK(place == kNowhere || (place < used_ && row_[place] == row));
+    DSLIDE_CHECK(place == kNowhere || (flags_[place] & kChanged) == 0 ||
+                 slot_[row] == RowLog::kNoSlot);
     DSLIDE_CHECK((state_[row] == kStored) == (place == kNowhere && slot_[row] != RowLog::kNoSlot));
     here += place != kNowhere;
     stored += slot_[row] != RowLog::kNoSlot;

@@ -97,7 +97,11 @@ class RowTier : private RowLog::Owner {
     return state_[row] >= kFirstPlace ? state_[row] - kFirstPlace : kNowhere;
   }
   // The row in this place changes.
-  void MarkChanged(uint32_t place) { flags_[place] |= kChanged; }
+  void MarkChanged(uint32_t place) {
+    if ((flags_[place] & kChanged) != 0) return;
+    flags_[place] |= kChanged;
+    DropStored(row_[place]);
+  }
   // Changes whenever a place may have got another row.
   uint64_t moves() const { return moves_; }
 
@@ -115,7 +119,7 @@ class RowTier : private RowLog::Owner {
   enum : uint32_t { kZero, kDrawn, kStored, kFirstPlace };
   // flags_
   enum : uint8_t {
-    kChanged = 1,   // since it came, or the log has it no more
+    kChanged = 1,   // since it came, or the log has it no more: it has no slot
     kArriving = 2,  // a read is in flight
     kWasDrawn = 4,  // it was drawn, and the log has it not
     kWasRead = 8    // and not counted as touched since

@@ -62,7 +62,7 @@ class TierFile {
   };
 
   using Transfer = TierIo::Transfer;
-  static constexpr uint32_t kTransfers = 1536;  // in flight at most; tickets are below it
+  static constexpr uint32_t kTransfers = 256;  // in flight at most; tickets are below it
 
   // The error names the directory, or what is lacking.
   static Result<std::unique_ptr<TierFile>> Create(const Options& options);
