@@ -37,6 +37,18 @@ RowMemory BytesOfRows(const Config& config) {
   return {row(model.hidden), row(OutputWidth(model)) + index};
 }
 
+// Of the disk tier's files for all rows (server/rows/tier/row_log.h): sectors, a third more, and
+// the numbers of the rows.
+uint64_t FileBytes(const Config& config) {
+  constexpr uint64_t kSector = 512;
+  const auto record = [&](uint64_t width) {
+    return (VectorBytes(config, width) + kSector - 1) / kSector * kSector;
+  };
+  const uint64_t records = InputRowCount(config.model) * record(config.model.hidden) +
+                           config.model.labels * record(OutputWidth(config.model));
+  return records / 3 * 4 + records / 40;
+}
+
 }  // namespace
 
 std::vector<uint64_t> SlotMemoryBytes(const Config& config) {
@@ -54,7 +66,7 @@ std::vector<uint64_t> SlotMemoryBytes(const Config& config) {
 uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_bytes) {
   if (config.train.open_vocabulary) return memory_bytes;  // the rows of a stream stay in memory
   constexpr uint64_t kMost = 16;  // times the memory: with less of the rows in it training crawls
-  constexpr uint64_t kTierRow = 13;  // that the tier keeps a row in memory
+  constexpr uint64_t kTierRow = 17;  // that the tier keeps a row in memory
   constexpr uint64_t kSpare = 8;     // executors have more or less than their share: an eighth
   const uint64_t all = ModelMemoryBytes(config);
   const RowMemory row = BytesOfRows(config);
@@ -67,7 +79,11 @@ uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_byt
                                 0.75 * static_cast<double>(all) / static_cast<double>(kept));
   const auto most = static_cast<uint64_t>(static_cast<double>(memory_bytes) * times);
   const uint64_t bounded = most - most / kSpare;
-  return std::max(memory_bytes, std::min(bounded, memory_bytes + disk_bytes));
+  // The file has room for all rows, whether they are in memory or not.
+  const double on_disk = static_cast<double>(all) * static_cast<double>(disk_bytes) /
+                         static_cast<double>(FileBytes(config));
+  return std::max(memory_bytes,
+                  static_cast<uint64_t>(std::min(static_cast<double>(bounded), on_disk)));
 }
 
 uint64_t ModelMemoryBytes(const Config& config) {

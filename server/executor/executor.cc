@@ -88,7 +88,7 @@ Status Executor::LimitMemory(const TierFile::Options& file, uint64_t bytes) {
     return limit(&output, (all(output) + static_cast<uint64_t>(more) - more_in) / of(output));
   }
   const auto place = [&](const Layer& layer) { return of(layer) + RowTier::kPlaceBytes; };
-  const uint64_t buffers = std::min(uint64_t{8} << 20, bytes / 16);
+  const uint64_t buffers = std::min(uint64_t{10} << 20, bytes / 16);
   const uint64_t beside = kept(rows_in, rows_out) + buffers;
   const uint64_t least = beside + RowTier::kLeastPlaces * (place(input) + place(output));
   if (most < least) {

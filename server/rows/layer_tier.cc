@@ -23,8 +23,7 @@ Status Layer::LimitMemory(const TierFile::Options& file, uint32_t places) {
 // The rows in the arrays stay there, each in a place of its number.
 Status Layer::StartTier() {
   const size_t vector = VectorBytes(narrow_moments_);
-  Result<std::unique_ptr<TierFile>> file =
-      TierFile::Create(tier_file_, WeightBytes() + StateBytes());
+  Result<std::unique_ptr<TierFile>> file = TierFile::Create(tier_file_);
   DSLIDE_RETURN_IF_ERROR(file);
   const auto rows =
       static_cast<uint32_t>((bf16() ? weights_.bf16.size() : weights_.fp32.size()) / dim_);

@@ -66,7 +66,7 @@ TEST_CASE("disk tier: the weights are those of a run in memory, also after a ser
 
 TEST_CASE("disk tier: a full disk ends the server with the directory and the mend") {
   TestRun run;
-  const auto train = run.Train(With(kLarge, kTier), "server.tier-write=fail@300");
+  const auto train = run.Train(With(kLarge, kTier), "server.tier-write=fail@20");
   CHECK(train->Wait() != 0);
   CHECK(Contains(run.ServerLog(1),
                  "the disk tier's file in /tmp (cluster.disk_tier): rows cannot be written: No "

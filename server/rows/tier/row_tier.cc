@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "common/base/check.h"
@@ -22,31 +24,31 @@ constexpr uint32_t kNear = 256;  // rows ahead that count as in order
 }  // namespace
 
 RowTier::RowTier(std::unique_ptr<TierFile> file, std::vector<Part> parts, uint32_t places)
-    : file_(std::move(file)),
-      parts_(std::move(parts)),
+    : parts_(std::move(parts)),
+      payload_(std::transform_reduce(parts_.begin(), parts_.end(), size_t{0}, std::plus(),
+                                     [](const Part& part) { return part.bytes; })),
       places_(places),
       protected_(std::min(places / 4, kInFlight)),
       row_(places),
       touched_(places),
       flags_(places),
-      in_buffer_(file_->buffers()),
-      scan_rows_(static_cast<uint32_t>(std::max<size_t>(1, kScanBytes / file_->record_bytes()))) {
+      peeked_(payload_),
+      log_(std::move(file), payload_, this) {
   DSLIDE_CHECK(places >= kLeastPlaces);
-  for (const Part& part : parts_) payload_ += part.bytes;
-  DSLIDE_CHECK(payload_ <= file_->record_bytes());
-  peeked_.resize(payload_);
+  scan_rows_ = static_cast<uint32_t>(std::max<size_t>(1, kScanBytes / log_.record_bytes()));
 }
 
 uint64_t RowTier::MemoryBytes() const {
-  const uint64_t buffers = file_->buffers() + (scan_ ? scan_rows_ : 0) + (put_ ? scan_rows_ : 0);
-  return buffers * file_->record_bytes() + kRowBytes * rows_ + kPlaceBytes * places_;
+  const uint64_t scanned = scan_ ? scan_rows_ * log_.record_bytes() : 0;
+  return log_.MemoryBytes() + scanned + kRowBytes * rows_ + kPlaceBytes * places_;
 }
 
 void RowTier::Grow(uint32_t rows) {
   DSLIDE_CHECK(rows >= rows_);
   state_.Grow(rows);
+  slot_.Grow(rows);
   count_.Grow(rows);
-  file_->Grow(rows);
+  log_.Grow(rows);
   rows_ = rows;
 }
 
@@ -63,9 +65,9 @@ void RowTier::Adopt(uint32_t rows) {
 }
 
 void RowTier::Reset(uint32_t begin, uint32_t end, bool drawn) {
-  FlushPut();
-  while (file_->in_flight() > 0) TakeDone(true);
+  while (log_.in_flight() > 0) log_.Await(true);
   for (uint32_t row = begin; row < end; ++row) {
+    DropStored(row);
     if (const uint32_t place = Find(row); place != kNowhere) {
       row_[place] = kNowhere;
       flags_[place] = 0;
@@ -116,7 +118,7 @@ void RowTier::Fade(uint32_t touches) {
 void RowTier::Request(std::span<const uint32_t> rows, bool counts, const RowSource& source) {
   rows = rows.first(std::min<size_t>(rows.size(), places_ / 2));
   const uint32_t since = now_;
-  if (file_->in_flight() > 0) TakeDone(false);  // what is on its way cannot be a victim
+  if (log_.in_flight() > 0) log_.Await(false);  // what is on its way cannot be a victim
   // Those that are here must not be the victims of the others.
   for (const uint32_t row : rows) {
     if (state_[row] >= kFirstPlace) Touch(row, since, counts);
@@ -126,7 +128,7 @@ void RowTier::Request(std::span<const uint32_t> rows, bool counts, const RowSour
     Admit(row, source);
     Touch(row, since, counts);
   }
-  file_->Submit();
+  log_.Submit();
   if (counts) Fade(now_ - since);
 }
 
@@ -138,25 +140,27 @@ uint32_t RowTier::HoldAbsent(uint32_t row, const RowSource& source) {
     Fade(1);
   }
   const uint32_t place = state_[row] - kFirstPlace;
-  while ((flags_[place] & kArriving) != 0) TakeDone(true);
+  AwaitArrival(place);
   return place;
+}
+
+void RowTier::AwaitArrival(uint32_t place) {
+  while ((flags_[place] & kArriving) != 0) log_.Await(true);
 }
 
 // Gives an absent row a place, and has it come there.
 void RowTier::Admit(uint32_t row, const RowSource& source) {
-  if (put_count_ > 0) FlushPut();
-  const uint32_t place = FreePlace();  // may end transfers, of this row too
+  const uint32_t place = FreePlace();  // may move the row's record
   const uint32_t state = state_[row];
   uint8_t flags = 0;
   if (state == kStored) {
-    const uint32_t buffer = TakeBuffer();
-    in_buffer_[buffer] = {row, place};
-    file_->Read(buffer, row);
-    flags = kArriving | kOfFile | kWasRead;
-    ++figures_.reads;
-  } else if (state == kWriting) {
-    CopyIn(place, file_->Buffer(WriteOf(row)));
-    flags = kOfFile | kOverwrite;
+    if (const uint8_t* record = log_.InMemory(slot_[row])) {
+      CopyIn(place, record);
+    } else {
+      log_.Read(slot_[row], place);
+      flags = kArriving | kWasRead;
+      ++figures_.reads;
+    }
   } else {
     if (state == kDrawn) {
       source.DrawRow(row, peeked_.data());
@@ -172,6 +176,11 @@ void RowTier::Admit(uint32_t row, const RowSource& source) {
   // As if it was touched before all others.
   touched_[place] = now_ - kMostProtected;
   state_[row] = kFirstPlace + place;
+}
+
+void RowTier::Arrive(uint32_t place, const uint8_t* record) {
+  CopyIn(place, record);
+  flags_[place] &= static_cast<uint8_t>(~kArriving);
 }
 
 uint32_t RowTier::FreePlace() {
@@ -203,118 +212,97 @@ uint32_t RowTier::Victim() {
     if (best != kNowhere) return best;
   }
   // All are on their way. Some are here now, or some of the buffers were too few.
-  TakeDone(true);
+  log_.Await(true);
   return Victim();
 }
 
 void RowTier::Evict(uint32_t place) {
   const uint32_t row = row_[place];
-  const uint8_t flags = flags_[place];
-  if ((flags & kOverwrite) != 0) AwaitWrites(row);
+  if ((flags_[place] & kChanged) != 0) {
+    uint8_t* record = nullptr;
+    slot_[row] = log_.Store(row, &record);
+    CopyOut(place, record);
+    FollowScan(row, record);
+    ++figures_.writes;
+  }
+  const bool stored = slot_[row] != RowLog::kNoSlot;
+  state_[row] = stored ? kStored : (flags_[place] & kWasDrawn) != 0 ? kDrawn : kZero;
   row_[place] = kNowhere;
   flags_[place] = 0;
-  if ((flags & kChanged) == 0) {
-    state_[row] = (flags & kOfFile) != 0 ? kStored : (flags & kWasDrawn) != 0 ? kDrawn : kZero;
+}
+
+void RowTier::DropStored(uint32_t row) {
+  if (slot_[row] != RowLog::kNoSlot) log_.Drop(std::exchange(slot_[row], RowLog::kNoSlot));
+}
+
+// The slot is needed for others.
+void RowTier::Take(uint32_t row, uint32_t slot, const uint8_t* record) {
+  if (row >= rows_ || slot_[row] != slot) return;  // the row has another by now
+  if (const uint32_t place = Find(row); place != kNowhere) {
+    AwaitArrival(place);
+    MarkChanged(place);  // it is stored when it goes
     return;
   }
-  const uint32_t buffer = TakeBuffer();
-  uint8_t* record = file_->Buffer(buffer);
-  CopyOut(place, record);
-  FollowScan(row, record);
-  in_buffer_[buffer] = {row, kNowhere};
-  state_[row] = kWriting;
-  ++writes_in_flight_;
-  ++figures_.writes;
-  file_->Write(buffer, row);
-}
-
-uint32_t RowTier::TakeBuffer() {
-  while (true) {
-    const uint32_t buffer = file_->TakeBuffer();
-    if (buffer != TierFile::kNone) return buffer;
-    TakeDone(true);
-  }
-}
-
-// Ends transfers that are done; with `wait` at least one.
-void RowTier::TakeDone(bool wait) {
-  for (const uint32_t buffer : file_->Await(wait)) {
-    const InBuffer done = std::exchange(in_buffer_[buffer], InBuffer());
-    if (done.place != kNowhere) {
-      CopyIn(done.place, file_->Buffer(buffer));
-      flags_[done.place] &= static_cast<uint8_t>(~kArriving);
-    } else {
-      --writes_in_flight_;
-      if (state_[done.row] == kWriting) state_[done.row] = kStored;
-    }
-    file_->GiveBack(buffer);
-  }
-}
-
-// The buffer of the write of a row in flight; kNowhere: there is none.
-uint32_t RowTier::WriteOf(uint32_t row) const {
-  if (writes_in_flight_ == 0) return kNowhere;
-  for (uint32_t b = 0; b < in_buffer_.size(); ++b) {
-    if (in_buffer_[b].row == row && in_buffer_[b].place == kNowhere) return b;
-  }
-  return kNowhere;
-}
-
-// Two writes of a row must not be in flight: the older could end last.
-void RowTier::AwaitWrites(uint32_t row) {
-  while (WriteOf(row) != kNowhere) TakeDone(true);
+  DropStored(row);
+  uint8_t* to = nullptr;
+  slot_[row] = log_.Store(row, &to);
+  std::memcpy(to, record, payload_);
 }
 
 const uint8_t* RowTier::Peek(uint32_t row, const RowSource& source) {
-  if (put_count_ > 0) FlushPut();
-  switch (state_[row]) {
-    case kZero:
-      std::ranges::fill(peeked_, uint8_t{0});
-      return peeked_.data();
-    case kDrawn:
-      source.DrawRow(row, peeked_.data());
-      return peeked_.data();
-    case kWriting:
-      return file_->Buffer(WriteOf(row));
-    case kStored:
-      if (row < scan_begin_ || row >= scan_end_) ReadScan(row);
-      scan_last_ = row;
-      return scan_.get() + size_t{row - scan_begin_} * file_->record_bytes();
-    default:
-      break;
+  if (const uint32_t place = Find(row); place != kNowhere) {
+    AwaitArrival(place);
+    CopyOut(place, peeked_.data());
+    return peeked_.data();
   }
-  const uint32_t place = Find(row);
-  while ((flags_[place] & kArriving) != 0) TakeDone(true);
-  CopyOut(place, peeked_.data());
+  if (state_[row] == kStored) {
+    if (const uint8_t* record = log_.InMemory(slot_[row])) return record;
+    if (row < scan_begin_ || row >= scan_end_) ReadScan(row);
+    scan_last_ = row;
+    return scan_.get() + size_t{row - scan_begin_} * log_.record_bytes();
+  }
+  if (state_[row] == kDrawn) {
+    source.DrawRow(row, peeked_.data());
+  } else {
+    std::ranges::fill(peeked_, uint8_t{0});
+  }
   return peeked_.data();
 }
 
-// Reads more at a time as long as rows come in order.
+// Reads more at a time as long as rows come in order. Slots that follow each other are one read:
+// rows that were restored and have not been touched since lie in order. Rows in memory are read
+// too: one that did not change may go without being stored again.
 void RowTier::ReadScan(uint32_t row) {
-  if (!scan_) scan_ = TierFile::Allocate(scan_rows_ * file_->record_bytes());
+  const size_t bytes = log_.record_bytes();
+  if (!scan_) scan_ = TierFile::Allocate(scan_rows_ * bytes);
   const bool in_order = row > scan_last_ && row - scan_last_ <= kNear;
   scan_window_ = in_order ? std::min(2 * scan_window_, scan_rows_) : 1;
-  scan_begin_ = row;
-  scan_end_ = std::min(rows_, row + scan_window_);
-  file_->ReadNow(scan_begin_, scan_end_ - scan_begin_, scan_.get());
-  if (writes_in_flight_ == 0) return;
-  for (uint32_t b = 0; b < in_buffer_.size(); ++b) {
-    if (in_buffer_[b].row != kNoRow && in_buffer_[b].place == kNowhere) {
-      FollowScan(in_buffer_[b].row, file_->Buffer(b));
+  scan_begin_ = scan_end_ = row;
+  const uint32_t end = std::min(rows_, row + scan_window_);
+  while (row < end) {
+    const uint32_t first = row++;
+    if (slot_[first] == RowLog::kNoSlot) continue;
+    uint8_t* to = scan_.get() + size_t{first - scan_begin_} * bytes;
+    if (const uint8_t* record = log_.InMemory(slot_[first])) {
+      std::memcpy(to, record, payload_);
+      continue;
     }
+    while (row < end && log_.Adjacent(slot_[row - 1], slot_[row])) ++row;
+    log_.Scan(slot_[first], row - first, to);
   }
+  log_.AwaitScans();
+  scan_end_ = end;
 }
 
-// The file gets another record of the row than what was read ahead.
+// The log gets another record of the row than what was read ahead.
 void RowTier::FollowScan(uint32_t row, const uint8_t* record) {
   if (row < scan_begin_ || row >= scan_end_) return;
-  std::memcpy(scan_.get() + size_t{row - scan_begin_} * file_->record_bytes(), record, payload_);
+  std::memcpy(scan_.get() + size_t{row - scan_begin_} * log_.record_bytes(), record, payload_);
 }
 
 void RowTier::Put(uint32_t row, const uint8_t* record) {
   uint32_t place = Find(row);
   if (place == kNowhere && used_ < places_) {  // as many as there is room for
-    if (state_[row] == kWriting) AwaitWrites(row);
     place = used_++;
     ++moves_;
     row_[place] = row;
@@ -323,35 +311,32 @@ void RowTier::Put(uint32_t row, const uint8_t* record) {
     state_[row] = kFirstPlace + place;
   }
   if (place != kNowhere) {
-    while ((flags_[place] & kArriving) != 0) TakeDone(true);
+    AwaitArrival(place);
     CopyIn(place, record);
-    flags_[place] |= kChanged;
+    MarkChanged(place);
     return;
   }
-  AwaitWrites(row);
-  if (!put_) put_ = TierFile::Allocate(scan_rows_ * file_->record_bytes());
-  if (put_count_ > 0 && (row != put_begin_ + put_count_ || put_count_ == scan_rows_)) FlushPut();
-  if (put_count_ == 0) put_begin_ = row;
-  std::memcpy(put_.get() + size_t{put_count_} * file_->record_bytes(), record, payload_);
-  FollowScan(row, record);
-  ++put_count_;
+  DropStored(row);
+  uint8_t* to = nullptr;
+  slot_[row] = log_.Store(row, &to);
   state_[row] = kStored;
-}
-
-void RowTier::FlushPut() {
-  if (put_count_ == 0) return;
-  file_->WriteNow(put_begin_, std::exchange(put_count_, 0), put_.get());
+  std::memcpy(to, record, payload_);
+  FollowScan(row, record);
 }
 
 void RowTier::CheckInvariants() const {
-  uint32_t here = 0;
+  uint64_t here = 0, stored = 0;
   for (uint32_t row = 0; row < rows_; ++row) {
     const uint32_t place = Find(row);
     DSLIDE_CHECK(place == kNowhere || (place < used_ && row_[place] == row));
-    DSLIDE_CHECK(state_[row] != kWriting || WriteOf(row) != kNowhere);
+    DSLIDE_CHECK(place == kNowhere || (flags_[place] & kChanged) == 0 ||
+                 slot_[row] == RowLog::kNoSlot);
+    DSLIDE_CHECK((state_[row] == kStored) == (place == kNowhere && slot_[row] != RowLog::kNoSlot));
     here += place != kNowhere;
+    stored += slot_[row] != RowLog::kNoSlot;
   }
   DSLIDE_CHECK(here + free_.size() == used_);
+  log_.CheckInvariants(stored);
 }
 
 }  // namespace dslide

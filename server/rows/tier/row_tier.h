@@ -6,14 +6,12 @@
 // fade. What a batch has just touched stays for a while: it is needed again for the gradient.
 //
 // Whole rows move, not pages: the rows that are touched often are scattered, and a page has seldom
-// two of them. A row has one place in the file, so that scans read in order (Peek()). A row that
-// came in and did not change is not written again. A row that nobody has changed is in no file: it
-// is zero, or drawn again (RowSource).
+// two of them. A row that came in and did not change is not written again (RowLog). A row that
+// nobody has changed is in no file: it is zero, or drawn again (RowSource).
 //
-// Transfers are asynchronous: Request() returns while rows are on their way, Hold() waits for its
-// own. A row that is being written can come back at any time, out of the write's buffer.
+// Reads are asynchronous: Request() returns while rows are on their way, Hold() waits for its own.
 //
-// Memory: 5 bytes a row and 9 a place, beside the layer's arrays and the file's buffers.
+// Memory: 9 bytes a row and 9 a place, beside the layer's arrays and the log's buffers.
 // Owned by one executor thread.
 #pragma once
 
@@ -23,7 +21,7 @@
 #include <vector>
 
 #include "common/base/huge_buffer.h"
-#include "server/rows/tier/tier_file.h"
+#include "server/rows/tier/row_log.h"
 
 namespace dslide {
 
@@ -35,7 +33,7 @@ class RowSource {
   virtual void DrawRow(uint32_t row, uint8_t* record) const = 0;
 };
 
-class RowTier {
+class RowTier : private RowLog::Owner {
  public:
   // Where the layer has a part of a row in memory: `bytes` at base + place * bytes.
   struct Part {
@@ -62,15 +60,15 @@ class RowTier {
   static constexpr uint32_t kLeastPlaces = 64;
   // The bytes that a place takes beside the parts, and a row.
   static constexpr size_t kPlaceBytes = 9;
-  static constexpr size_t kRowBytes = 5;
+  static constexpr size_t kRowBytes = 9;
 
-  // REQUIRES places >= kLeastPlaces, and a file for the bytes of all parts. There are no rows yet.
+  // REQUIRES places >= kLeastPlaces. There are no rows yet.
   RowTier(std::unique_ptr<TierFile> file, std::vector<Part> parts, uint32_t places);
 
   uint32_t rows() const { return rows_; }
   uint32_t places() const { return places_; }
   const Figures& figures() const { return figures_; }
-  uint64_t file_bytes() const { return file_->bytes(); }
+  uint64_t file_bytes() const { return log_.file_bytes(); }
   // Of the bookkeeping and the buffers.
   uint64_t MemoryBytes() const;
 
@@ -99,14 +97,18 @@ class RowTier {
     return state_[row] >= kFirstPlace ? state_[row] - kFirstPlace : kNowhere;
   }
   // The row in this place changes.
-  void MarkChanged(uint32_t place) { flags_[place] |= kChanged; }
+  void MarkChanged(uint32_t place) {
+    if ((flags_[place] & kChanged) != 0) return;
+    flags_[place] |= kChanged;
+    DropStored(row_[place]);
+  }
   // Changes whenever a place may have got another row.
   uint64_t moves() const { return moves_; }
 
   // The row's record, without bringing it into memory; valid until the next call. Rows in ascending
   // order are read many at a time.
   const uint8_t* Peek(uint32_t row, const RowSource& source);
-  // Stores a record. Rows in ascending order are written many at a time.
+  // Stores a record.
   void Put(uint32_t row, const uint8_t* record);
 
   // REQUIRES that no row is on its way by another thread's doing. Aborts where one is broken.
@@ -114,15 +116,13 @@ class RowTier {
 
  private:
   // state_: one of these, or kFirstPlace + the place.
-  enum : uint32_t { kZero, kDrawn, kStored, kWriting, kFirstPlace };
+  enum : uint32_t { kZero, kDrawn, kStored, kFirstPlace };
   // flags_
   enum : uint8_t {
-    kChanged = 1,     // since it came
-    kArriving = 2,    // a read is in flight
-    kOfFile = 4,      // the file has the row as it was when it came
-    kWasDrawn = 8,    // it was drawn, and is in no file
-    kOverwrite = 16,  // a write of the row may be in flight still
-    kWasRead = 32     // and not counted as touched since
+    kChanged = 1,   // since it came, or the log has it no more: it has no slot
+    kArriving = 2,  // a read is in flight
+    kWasDrawn = 4,  // it was drawn, and the log has it not
+    kWasRead = 8    // and not counted as touched since
   };
 
   uint8_t* At(size_t part, uint32_t place) const {
@@ -138,24 +138,23 @@ class RowTier {
   uint32_t FreePlace();
   uint32_t Victim();
   void Evict(uint32_t place);
-  void WriteOut(uint32_t place);
   bool Protected(uint32_t place) const { return now_ - touched_[place] < protected_; }
 
-  uint32_t TakeBuffer();
-  void TakeDone(bool wait);
-  void AwaitWrites(uint32_t row);
-  uint32_t WriteOf(uint32_t row) const;
-  void FlushPut();
+  void Arrive(uint32_t place, const uint8_t* record) override;
+  void Take(uint32_t row, uint32_t slot, const uint8_t* record) override;
+  void Store(uint32_t row, const uint8_t* record);
+  void DropStored(uint32_t row);
+  void AwaitArrival(uint32_t place);
   void FollowScan(uint32_t row, const uint8_t* record);
   void ReadScan(uint32_t row);
 
-  std::unique_ptr<TierFile> file_;
   std::vector<Part> parts_;
   size_t payload_ = 0;  // bytes of all parts
   uint32_t places_;
   uint32_t protected_;  // touches for which a place keeps its row
   uint32_t rows_ = 0;
   HugeBuffer<uint32_t> state_;    // [rows]
+  HugeBuffer<uint32_t> slot_;     // [rows] of the log, or RowLog::kNoSlot
   HugeBuffer<uint8_t> count_;     // [rows] touches, fading
   HugeBuffer<uint32_t> row_;      // [places]; kNowhere: free
   HugeBuffer<uint32_t> touched_;  // [places] now_ when last touched
@@ -168,14 +167,6 @@ class RowTier {
   uint64_t moves_ = 0;
   Figures figures_;
 
-  static constexpr uint32_t kNoRow = ~0u;
-  struct InBuffer {
-    uint32_t row = kNoRow;
-    uint32_t place = kNowhere;  // of a read; of a write: kNowhere
-  };
-  std::vector<InBuffer> in_buffer_;  // [buffers]
-  uint32_t writes_in_flight_ = 0;
-
   TierFile::Aligned scan_;  // records of rows [scan_begin_, scan_end_)
   uint32_t scan_rows_;      // that it has room for
   uint32_t scan_begin_ = 0, scan_end_ = 0;
@@ -183,8 +174,7 @@ class RowTier {
   uint32_t scan_last_ = 0;
   std::vector<uint8_t> peeked_;
 
-  TierFile::Aligned put_;  // records of rows [put_begin_, put_begin_ + put_count_)
-  uint32_t put_begin_ = 0, put_count_ = 0;
+  RowLog log_;  // last: it is done with transfers before the rest goes
 };
 
 }  // namespace dslide

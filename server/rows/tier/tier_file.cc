@@ -18,10 +18,7 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kMostBuffers = 1024;
-constexpr size_t kMostBufferBytes = size_t{2} << 20;
 constexpr size_t kPage = 4096;
-constexpr size_t kExtentBytes = size_t{1} << 20;
 
 Error NoFile(const std::string& directory, int error) {
   return BadInput(
@@ -72,12 +69,11 @@ TierFile::Aligned TierFile::Allocate(size_t bytes) {
   return Aligned(memory);
 }
 
-Result<std::unique_ptr<TierFile>> TierFile::Create(const Options& options, size_t payload) {
+Result<std::unique_ptr<TierFile>> TierFile::Create(const Options& options) {
   const int fd = OpenScratch(options.directory);
   if (fd < 0) return NoFile(options.directory, errno);
-  const size_t bytes = (payload + kSector - 1) / kSector * kSector;
-  std::unique_ptr<TierFile> file(new TierFile(fd, options, bytes));
-  if (options.ring) file->io_ = TierIo::ByRing(fd, file->count_);
+  std::unique_ptr<TierFile> file(new TierFile(fd, options));
+  if (options.ring) file->io_ = TierIo::ByRing(fd, kTransfers);
   if (file->io_ == nullptr) file->io_ = TierIo::ByThreads(fd);
   if (file->io_ != nullptr) return file;
   return Failed(
@@ -85,19 +81,12 @@ Result<std::unique_ptr<TierFile>> TierFile::Create(const Options& options, size_
       "pids.max), or set cluster.disk_tier = off");
 }
 
-TierFile::TierFile(int fd, const Options& options, size_t record_bytes)
+TierFile::TierFile(int fd, const Options& options)
     : fd_(fd),
       directory_(options.directory),
+      extent_bytes_(options.extent_bytes),
       failure_(options.failure ? options.failure : EndProcess),
-      record_bytes_(record_bytes),
-      extent_(std::max<size_t>(1, kExtentBytes / record_bytes)),
-      count_(static_cast<uint32_t>(
-          std::clamp<size_t>(kMostBufferBytes / record_bytes, 8, kMostBuffers))),
-      buffers_(Allocate(count_ * record_bytes)),
-      writes_(count_),
-      record_of_(count_) {
-  for (uint32_t b = count_; b > 0; --b) free_.push_back(b - 1);
-}
+      transfers_(kTransfers) {}
 
 TierFile::~TierFile() {
   while (in_flight_ > 0) {  // into and out of the buffers
@@ -110,43 +99,21 @@ TierFile::~TierFile() {
   close(fd_);
 }
 
-void TierFile::Grow(uint64_t records) {
-  DSLIDE_CHECK(records >= records_);
-  if (records == records_) return;
-  const auto end = static_cast<off_t>(records * record_bytes_);
+void TierFile::Grow(uint64_t bytes) {
+  DSLIDE_CHECK(bytes >= bytes_);
+  if (bytes == bytes_) return;
+  const auto end = static_cast<off_t>(bytes);
   if (fallocate(fd_, 0, 0, end) != 0) {
     if (errno != EOPNOTSUPP) Fail(fmt::format("cannot have {} MB", end >> 20), errno);
     if (ftruncate(fd_, end) != 0) Fail(fmt::format("cannot have {} MB", end >> 20), errno);
   }
-  const uint64_t last = records_ / extent_, before = records_;
-  records_ = records;
-  const bool has_part = before % extent_ != 0;
-  prepared_.resize((records + extent_ - 1) / extent_);
-  if (has_part && prepared_[last]) PrepareFrom(before);
+  bytes_ = bytes;
 }
 
-// REQUIRES that no write of a record from `first` to the end of its extent is in flight.
-void TierFile::PrepareFrom(uint64_t first) {
-  const uint64_t extent = first / extent_;
-  const auto count = static_cast<uint32_t>(std::min(records_, (extent + 1) * extent_) - first);
-  const Aligned records = Allocate(count * record_bytes_);
-  ReadNow(first, count, records.get());  // WriteNow() may have been there
-  WriteNow(first, count, records.get());
-  prepared_[extent] = true;
-}
-
-uint32_t TierFile::TakeBuffer() {
-  if (free_.empty()) return kNone;
-  const uint32_t buffer = free_.back();
-  free_.pop_back();
-  return buffer;
-}
-
-void TierFile::Add(uint32_t buffer, uint64_t record, bool write) {
-  DSLIDE_CHECK(record < records_);
-  writes_[buffer] = write;
-  record_of_[buffer] = record;
-  io_->Add({buffer, write, Buffer(buffer), record_bytes_, record * record_bytes_});
+void TierFile::Add(const Transfer& transfer) {
+  DSLIDE_CHECK(transfer.ticket < kTransfers && transfer.offset + transfer.bytes <= bytes_);
+  transfers_[transfer.ticket] = transfer;
+  io_->Add(transfer);
   ++added_;
   ++in_flight_;
 }
@@ -163,41 +130,33 @@ std::span<const uint32_t> TierFile::Await(bool wait) {
   done_.clear();
   io_->Collect(wait, &outcomes_);
   in_flight_ -= static_cast<uint32_t>(outcomes_.size());
-  for (const auto& [buffer, result] : outcomes_) {
+  for (const auto& [ticket, result] : outcomes_) {
+    const Transfer& transfer = transfers_[ticket];
     // A ring may have been interrupted, or lack memory: once more, by itself.
-    if (result == static_cast<int64_t>(record_bytes_)) {
-      Check(writes_[buffer] != 0, result, record_bytes_);
-    } else if (writes_[buffer] != 0) {
-      WriteNow(record_of_[buffer], 1, Buffer(buffer));
+    if (result == static_cast<int64_t>(transfer.bytes)) {
+      Check(transfer, result);
     } else {
-      ReadNow(record_of_[buffer], 1, Buffer(buffer));
+      Repeat(transfer);
     }
-    done_.push_back(buffer);
+    done_.push_back(ticket);
   }
   return done_;
 }
 
-void TierFile::ReadNow(uint64_t first, uint32_t count, uint8_t* data) {
-  const size_t bytes = count * record_bytes_;
-  const ssize_t result = pread(fd_, data, bytes, static_cast<off_t>(first * record_bytes_));
-  Check(false, result < 0 ? -errno : result, bytes);
+void TierFile::Repeat(const Transfer& t) {
+  const auto offset = static_cast<off_t>(t.offset);
+  const ssize_t result =
+      t.write ? pwrite(fd_, t.data, t.bytes, offset) : pread(fd_, t.data, t.bytes, offset);
+  Check(t, result < 0 ? -errno : result);
 }
 
-void TierFile::WriteNow(uint64_t first, uint32_t count, const uint8_t* data) {
-  const size_t bytes = count * record_bytes_;
-  const ssize_t result = pwrite(fd_, data, bytes, static_cast<off_t>(first * record_bytes_));
-  Check(true, result < 0 ? -errno : result, bytes);
-  const uint64_t end = (first + count) / extent_;
-  for (uint64_t e = (first + extent_ - 1) / extent_; e < end; ++e) prepared_[e] = true;
-}
-
-void TierFile::Check(bool write, int64_t result, size_t bytes) {
-  if (PassFailpoint(write ? Failpoint::kServerTierWrite : Failpoint::kServerTierRead)) {
-    result = write ? -ENOSPC : -EIO;
+void TierFile::Check(const Transfer& transfer, int64_t result) {
+  if (PassFailpoint(transfer.write ? Failpoint::kServerTierWrite : Failpoint::kServerTierRead)) {
+    result = transfer.write ? -ENOSPC : -EIO;
   }
-  if (result == static_cast<int64_t>(bytes)) return;
-  const int error = result < 0 ? static_cast<int>(-result) : (write ? ENOSPC : EIO);
-  Fail(write ? "rows cannot be written" : "rows cannot be read", error);
+  if (result == static_cast<int64_t>(transfer.bytes)) return;
+  const int error = result < 0 ? static_cast<int>(-result) : (transfer.write ? ENOSPC : EIO);
+  Fail(transfer.write ? "rows cannot be written" : "rows cannot be read", error);
 }
 
 void TierFile::Fail(const std::string& what, int error) {

@@ -1,13 +1,12 @@
-// A scratch file of records of one size, read and written at random places.
+// A scratch file that is read and written at random places, many transfers at a time.
 //
 // The file has no name from the beginning, so nothing is left of it when its process ends. It is
 // opened past the page cache where the file system allows that: what the cache would take counts
 // against the memory limit that made the file necessary.
 //
-// Many transfers are in flight, each with a buffer of its own: by io_uring, or by some threads
-// where the system forbids that. A transfer that fails, and a full disk, end the process with a
-// line that names the file and the mend: rows would be lost, and the checkpoint is whole. Owned by
-// one thread.
+// Transfers are in flight by io_uring, or by some threads where the system forbids that. A transfer
+// that fails, and a full disk, end the process with a line that names the file and the mend: rows
+// would be lost, and the checkpoint is whole. Owned by one thread.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +21,18 @@
 
 namespace dslide {
 
-// Carries transfers out (tier_io.cc). A record is `bytes` at `offset`.
+// Carries transfers out (tier_io.cc).
 class TierIo {
  public:
   struct Transfer {
-    uint32_t buffer;  // whose number comes back
+    uint32_t ticket;  // comes back when it has ended
     bool write;
     uint8_t* data;
     size_t bytes;
     uint64_t offset;
   };
   struct Outcome {
-    uint32_t buffer;
+    uint32_t ticket;
     int64_t result;  // bytes, or -errno
   };
   virtual ~TierIo() = default;
@@ -59,42 +58,30 @@ class TierFile {
     std::string directory;
     bool ring = true;  // io_uring, if the system has it
     Failure failure;   // empty: prints the line and ends the process with exit code 1
+    size_t extent_bytes = size_t{256} << 10;  // about as many are written at a time (RowLog)
   };
 
-  // For records of up to `payload` bytes. The error names the directory, or what is lacking.
-  static Result<std::unique_ptr<TierFile>> Create(const Options& options, size_t payload);
+  using Transfer = TierIo::Transfer;
+  static constexpr uint32_t kTransfers = 256;  // in flight at most; tickets are below it
+
+  // The error names the directory, or what is lacking.
+  static Result<std::unique_ptr<TierFile>> Create(const Options& options);
   ~TierFile();
 
-  // Of a record in the file: a multiple of kSector.
-  size_t record_bytes() const { return record_bytes_; }
-  uint64_t records() const { return records_; }
-  uint64_t bytes() const { return records_ * record_bytes_; }
-  // Takes disk for records [0, records). REQUIRES records >= records().
-  void Grow(uint64_t records);
+  uint64_t bytes() const { return bytes_; }
+  size_t extent_bytes() const { return extent_bytes_; }
+  // Takes disk for so many bytes. REQUIRES bytes >= bytes().
+  void Grow(uint64_t bytes);
 
-  // A buffer that no transfer uses; kNone: all are in use.
-  static constexpr uint32_t kNone = ~0u;
-  uint32_t TakeBuffer();
-  void GiveBack(uint32_t buffer) { free_.push_back(buffer); }
-  uint8_t* Buffer(uint32_t buffer) { return buffers_.get() + buffer * record_bytes_; }
-  uint32_t buffers() const { return count_; }
-
-  // Begin with the next Submit() or Await().
-  void Read(uint32_t buffer, uint64_t record) { Add(buffer, record, false); }
-  void Write(uint32_t buffer, uint64_t record) {
-    if (!prepared_[record / extent_]) PrepareFrom(record / extent_ * extent_);
-    Add(buffer, record, true);
-  }
+  // Begins with the next Submit() or Await(). Data, bytes and offset are multiples of kSector.
+  // REQUIRES that the ticket is in no transfer, and that what it writes was not read or written
+  // since then by another one in flight.
+  void Add(const Transfer& transfer);
   void Submit();
   uint32_t in_flight() const { return in_flight_; }
-  // The buffers whose transfers have ended; with `wait` at least one. Valid until the next call.
+  // The tickets of transfers that have ended; with `wait` at least one. Valid until the next call.
   // REQUIRES of `wait` in_flight() > 0.
   std::span<const uint32_t> Await(bool wait);
-
-  // At once: records [first, first + count) to or from data [count x record_bytes()], which is
-  // aligned to kSector.
-  void ReadNow(uint64_t first, uint32_t count, uint8_t* data);
-  void WriteNow(uint64_t first, uint32_t count, const uint8_t* data);
 
   static constexpr size_t kSector = 512;
   struct FreeAligned {
@@ -104,26 +91,18 @@ class TierFile {
   static Aligned Allocate(size_t bytes);
 
  private:
-  TierFile(int fd, const Options& options, size_t record_bytes);
+  TierFile(int fd, const Options& options);
 
-  void Add(uint32_t buffer, uint64_t record, bool write);
-  void PrepareFrom(uint64_t first);
-  void Check(bool write, int64_t result, size_t bytes);
+  void Repeat(const Transfer& transfer);
+  void Check(const Transfer& transfer, int64_t result);
   void Fail(const std::string& what, int error);
 
   int fd_;
   std::string directory_;
+  size_t extent_bytes_;
   Failure failure_;
-  size_t record_bytes_;
-  uint64_t records_ = 0;
-  // Disk that was taken and never written costs a small write a transaction of the file system.
-  uint64_t extent_;             // records that are written together, before one of them is
-  std::vector<bool> prepared_;  // [extents]
-  uint32_t count_;              // of buffers
-  Aligned buffers_;
-  std::vector<uint32_t> free_;
-  std::vector<uint8_t> writes_;      // [buffers] whether its transfer is a write
-  std::vector<uint64_t> record_of_;  // [buffers] of which record
+  uint64_t bytes_ = 0;
+  std::vector<Transfer> transfers_;  // [tickets]
   std::unique_ptr<TierIo> io_;
   uint32_t added_ = 0;  // since the last Submit()
   uint32_t in_flight_ = 0;

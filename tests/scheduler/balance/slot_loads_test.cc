@@ -197,9 +197,11 @@ TEST_CASE("a server with little memory may join if it has disk for the rest") {
   Join join;
   join.memory_bytes = ModelMemoryBytes(config) / 4;
   CHECK(WhyTooSmall(join, config, roster, false).starts_with("too little memory: the model needs"));
-  join.disk_bytes = ModelMemoryBytes(config) / 2;
+  // The file has a third more room than two million records of 512 bytes.
+  constexpr uint64_t kRecords = 2'000'000 * uint64_t{512};
+  join.disk_bytes = kRecords / 3 * 4;
   CHECK(WhyTooSmall(join, config, roster, false).starts_with("too little memory: the model needs"));
-  join.disk_bytes = ModelMemoryBytes(config);
+  join.disk_bytes = kRecords / 2 * 3;
   CHECK(WhyTooSmall(join, config, roster, false).empty());
   CHECK(WhyAllTooSmall(join.memory_bytes, config).empty());
   config.cluster.disk_tier = "off";

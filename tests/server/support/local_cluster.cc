@@ -18,6 +18,7 @@ void LimitMemory(const Config& config, Executor* executor) {
   for (Layer* layer : {&executor->input().layer(), &executor->output().layer()}) {
     TierFile::Options file;
     file.directory = directory;
+    file.extent_bytes = 4096;
     file.ring = layer->kind() == LayerKind::kOutput;
     REQUIRE(layer->LimitMemory(file, RowTier::kLeastPlaces).ok());
   }

@@ -37,6 +37,7 @@ struct Pair {
         tiered(LayerKind::kOutput, config, Map(slots), Purpose::kTraining, BestKernels()) {
     TierFile::Options file;
     file.directory = "/tmp";
+    file.extent_bytes = 4096;
     REQUIRE(tiered.LimitMemory(file, places).ok());
   }
   template <typename Do>
@@ -204,7 +205,7 @@ TEST_CASE("training with the disk tier gives the same bits, with snapshots on th
       embed.features = next.features;
       for (Executor* executor : tiered.executors()) executor->ReadAhead(embed);
     });
-    CHECK(tiered.executors()[0]->output().layer().tier()->figures().misses > 0);
+    CHECK(tiered.executors()[0]->output().layer().tier()->figures().writes > 0);
     for (size_t e = 0; e < 2; ++e) {
       CHECK(StateOf(tiered.executors()[e]) == StateOf(whole.executors()[e]));
     }

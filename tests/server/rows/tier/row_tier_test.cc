@@ -14,6 +14,7 @@ namespace dslide::row_tier_test {
 namespace {
 
 constexpr size_t kFirst = 24, kSecond = 40, kRecord = kFirst + kSecond;
+constexpr size_t kExtentBytes = 4096;  // 8 records
 using Record = std::vector<uint8_t>;
 
 // The first bytes of a drawn row tell its number.
@@ -35,7 +36,7 @@ struct Pair {
   explicit Pair(uint32_t places, bool ring = true, TierFile::Failure failure = {})
       : first(places * kFirst), second(places * kSecond) {
     Result<std::unique_ptr<TierFile>> file =
-        TierFile::Create({"/tmp", ring, std::move(failure)}, kRecord);
+        TierFile::Create({"/tmp", ring, std::move(failure), kExtentBytes});
     REQUIRE(file.ok());
     const std::vector<RowTier::Part> parts = {{first.data(), kFirst}, {second.data(), kSecond}};
     tier = std::make_unique<RowTier>(*std::move(file), parts, places);

@@ -17,51 +17,47 @@
 namespace dslide::tier_file_test {
 namespace {
 
+constexpr size_t kBlock = 1024;
+
 std::unique_ptr<TierFile> Open(bool ring, TierFile::Failure failure = {}) {
-  Result<std::unique_ptr<TierFile>> file =
-      TierFile::Create({"/tmp", ring, std::move(failure)}, 600);
+  Result<std::unique_ptr<TierFile>> file = TierFile::Create({"/tmp", ring, std::move(failure)});
   REQUIRE(file.ok());
   return *std::move(file);
 }
 
-TEST_CASE("a tier file: as many transfers as there are buffers, in any order") {
+TEST_CASE("a tier file: as many transfers as there are tickets, in any order") {
   for (const bool ring : {true, false}) {
     const std::unique_ptr<TierFile> file = Open(ring);
-    CHECK(file->record_bytes() == 1024);
-    file->Grow(5000);
-    CHECK(file->bytes() == 5000 * 1024);
-    uint32_t ended = 0;
-    const auto await = [&](bool wait) {
-      for (const uint32_t buffer : file->Await(wait)) {
-        file->GiveBack(buffer);
-        ++ended;
+    constexpr uint32_t kBlocks = 5000;
+    file->Grow(kBlocks * kBlock);
+    CHECK(file->bytes() == kBlocks * kBlock);
+    const TierFile::Aligned buffers = TierFile::Allocate(TierFile::kTransfers * kBlock);
+    const auto buffer = [&](uint32_t ticket) { return buffers.get() + ticket * kBlock; };
+    std::vector<uint32_t> free;
+    for (uint32_t ticket = 0; ticket < TierFile::kTransfers; ++ticket) free.push_back(ticket);
+    std::vector<uint32_t> block_of(TierFile::kTransfers);
+    uint32_t ended = 0, differ = 0;
+    const auto value_of = [](uint32_t block) { return static_cast<uint8_t>(block * 37 % 251); };
+    for (const bool write : {true, false}) {
+      const auto await = [&] {
+        for (const uint32_t ticket : file->Await(true)) {
+          differ += !write && buffer(ticket)[599] != value_of(block_of[ticket]);
+          free.push_back(ticket);
+          ++ended;
+        }
+      };
+      for (uint32_t n = 0; n < kBlocks; ++n) {
+        while (free.empty()) await();
+        const uint32_t ticket = free.back(), block = n * 7 % kBlocks;
+        free.pop_back();
+        block_of[ticket] = block;
+        std::memset(buffer(ticket), write ? value_of(block) : 255, kBlock);
+        file->Add({ticket, write, buffer(ticket), kBlock, uint64_t{block} * kBlock});
       }
-    };
-    for (uint32_t n = 0; n < 5000; ++n) {
-      uint32_t buffer = 0;
-      while ((buffer = file->TakeBuffer()) == TierFile::kNone) await(true);
-      std::memset(file->Buffer(buffer), static_cast<int>(n % 200), 600);
-      file->Write(buffer, n * 7 % 5000);
+      while (file->in_flight() > 0) await();
     }
-    while (file->in_flight() > 0) await(true);
-    CHECK(ended == 5000);
-    const TierFile::Aligned some = TierFile::Allocate(10 * 1024);
-    file->ReadNow(70, 10, some.get());
-    for (uint32_t r = 0; r < 10; ++r) CHECK(some[r * 1024 + 599] == (70 + r) * 2143 % 5000 % 200);
-    std::vector<uint32_t> record_of(file->buffers());
-    for (uint32_t n = 0; n < file->buffers(); ++n) {
-      const uint32_t buffer = file->TakeBuffer();
-      record_of[buffer] = n;
-      file->Read(buffer, n);
-    }
-    CHECK(file->TakeBuffer() == TierFile::kNone);
-    bool same = true;
-    while (file->in_flight() > 0) {
-      for (const uint32_t buffer : file->Await(true)) {
-        same = same && file->Buffer(buffer)[0] == uint64_t{record_of[buffer]} * 2143 % 5000 % 200;
-      }
-    }
-    CHECK(same);
+    CHECK(ended == 2 * kBlocks);
+    CHECK(differ == 0);
   }
 }
 
@@ -69,13 +65,13 @@ TEST_CASE("a tier file has no name, and is refused where there can be none") {
   const std::string directory = "/tmp/dslide-tier-file-test-" + std::to_string(getpid());
   std::filesystem::create_directory(directory);
   {
-    Result<std::unique_ptr<TierFile>> file = TierFile::Create({directory, true, {}}, 100);
+    Result<std::unique_ptr<TierFile>> file = TierFile::Create({directory, true, {}});
     REQUIRE(file.ok());
     CHECK(std::filesystem::is_empty(directory));
     CHECK(FreeForTier(directory).ok());
   }
   std::filesystem::remove(directory);
-  const auto file = TierFile::Create({directory, true, {}}, 100);
+  const auto file = TierFile::Create({directory, true, {}});
   REQUIRE_FALSE(file.ok());
   CHECK(file.error().message ==
         "cluster.disk_tier = " + directory +
@@ -96,12 +92,12 @@ TEST_CASE("a tier file: what fails is named with its mend, and ends the process"
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   };
-  CHECK(ending([] { Open(false)->Grow(100); }) == 0);
+  CHECK(ending([] { Open(false)->Grow(100 * kBlock); }) == 0);
   CHECK(ending([] {
           signal(SIGXFSZ, SIG_IGN);
           const rlimit limit = {50'000, 50'000};
           setrlimit(RLIMIT_FSIZE, &limit);
-          Open(false)->Grow(100);
+          Open(false)->Grow(100 * kBlock);
         }) == 1);
 
   std::string line;
@@ -110,22 +106,26 @@ TEST_CASE("a tier file: what fails is named with its mend, and ends the process"
     throw std::runtime_error(failure);
   };
   const std::unique_ptr<TierFile> file = Open(true, keep);
-  file->Grow(10);
-  const TierFile::Aligned some = TierFile::Allocate(1024);
+  file->Grow(10 * kBlock);
+  const TierFile::Aligned some = TierFile::Allocate(kBlock);
+  const auto transfer = [&](bool write) {
+    file->Add({1, write, some.get(), kBlock, kBlock});
+    (void)file->Await(true);
+  };
   REQUIRE(ArmFailpoints("server.tier-write=fail@1;server.tier-read=fail@1").ok());
-  CHECK_THROWS(file->WriteNow(1, 1, some.get()));
+  CHECK_THROWS(transfer(true));
   CHECK(
       line ==
       "the disk tier's file in /tmp (cluster.disk_tier): rows cannot be written: No space left on "
       "device; make room there or name another directory, and start the server again: it goes on "
       "from the last checkpoint");
-  CHECK_THROWS(file->ReadNow(1, 1, some.get()));
+  CHECK_THROWS(transfer(false));
   CHECK(
       line ==
       "the disk tier's file in /tmp (cluster.disk_tier): rows cannot be read: Input/output error; "
       "name a directory on another disk, and start the server again: it goes on from the last "
       "checkpoint");
-  file->WriteNow(1, 1, some.get());
+  transfer(true);
 }
 
 }  // namespace
