@@ -316,7 +316,7 @@ inline bool IsLinear(const ModelConfig& model) { return model.activation == Acti
 // model must not depend on the beginning of the stream. Its segments are its epochs.
 constexpr uint32_t kOpenFeatures = 1u << 20;
 constexpr uint32_t kOpenLabels = 1u << 20;
-constexpr uint32_t kMostSegments = 1'000'000;
+constexpr uint32_t kMostSegments = 1u << 31;  // one a second: 68 years
 
 // The configuration by which members know a run: that of a stream does not tell its present sizes.
 Config WithoutGrowth(Config config);

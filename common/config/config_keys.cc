@@ -138,7 +138,7 @@ std::vector<ConfigKey> TrainKeys() {
        "segments without a label or word after which it is forgotten; 0: never",
        Number(kIn, &T::expire_segments, 0, 1'000'000)},
       {section, "epochs", "passes over the data; 0: 8; 12 below 30,000 samples, 16 below 15,000",
-       Number(kIn, &T::epochs, 0, 1'000'000)},
+       Epochs()},
       {section, "batch",
        "samples per batch; 0: 512; 256 below 30,000 samples in all, 128 below 15,000",
        Number(kIn, &T::batch, 0, 65536), kFixed},

@@ -445,6 +445,16 @@ TEST_CASE("config: what members know of a stream does not depend on how far it h
   CHECK(Parsed(FormatConfig(config)) == config);
 }
 
+TEST_CASE("config: the number of a stream's epochs is no number of epochs") {
+  CHECK(ErrorOf("", {"train.epochs=2147483648"}).find("train.open_vocabulary") !=
+        std::string::npos);
+  CHECK(ErrorOf("", {"train.epochs=1000001"}).find("0 to 1000000") != std::string::npos);
+  // A stream's run of an earlier version.
+  Config config = Parsed("", {"train.open_vocabulary=true", "train.epochs=1000000"});
+  ResolveConfig(kOpenFeatures, kOpenLabels, &config);
+  CHECK(config.train.epochs == kMostSegments);
+}
+
 TEST_CASE("config: the written form") {
   const std::string text = FormatConfig(Config{});
   CHECK(text.starts_with("[common]\nseed = 1\nlog_level = info\n\n[model]\nfeatures = 0\n"));
