@@ -421,7 +421,8 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (is_stream) {
     MakePathsAbsolute(&inputs.config);
     DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
-    Result<StreamStart> started = StartStream(root, options.resume, &inputs, signals);
+    Result<StreamStart> started =
+        StartStream(root, options.resume, options.server_memory_mb, &inputs, signals);
     DSLIDE_RETURN_IF_ERROR(started);
     stream.emplace(*std::move(started));
     if (stream->finished) {

@@ -9,6 +9,7 @@
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/stream/stored_segment.h"
+#include "scheduler/stream/vocabulary_limit.h"
 
 namespace dslide {
 namespace {
@@ -68,10 +69,9 @@ std::optional<StreamSegment> FirstSegment(const fs::path& directory) {
   return first;
 }
 
-Result<StreamStart> Begin(const fs::path& directory, uint32_t number, RunInputs* inputs,
+Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
                           StopSignals* signals) {
-  StreamPlace place{directory.string(), inputs->checkpoint_directory, inputs->config.train,
-                    inputs->config.text};
+  const fs::path directory = place.directory;
   Result<std::unique_ptr<StreamFeeder>> feeder = StreamFeeder::Start(std::move(place), number);
   DSLIDE_RETURN_IF_ERROR(feeder);
   LogInfo(fmt::format("waiting for {} of the stream",
@@ -104,8 +104,8 @@ Result<StreamStart> Begin(const fs::path& directory, uint32_t number, RunInputs*
 
 }  // namespace
 
-Result<StreamStart> StartStream(const fs::path& root, bool resume, RunInputs* inputs,
-                                StopSignals* signals) {
+Result<StreamStart> StartStream(const fs::path& root, bool resume, uint32_t server_memory_mb,
+                                RunInputs* inputs, StopSignals* signals) {
   ResolveConfig(kOpenFeatures, kOpenLabels, &inputs->config);
   const fs::path directory = root / kStreamName;
   std::error_code error;
@@ -116,7 +116,10 @@ Result<StreamStart> StartStream(const fs::path& root, bool resume, RunInputs* in
   Result<uint32_t> number = resume ? SegmentToGoOnWith(directory, *inputs)
                                    : Result<uint32_t>(HasSegment(directory, 1) ? 1u : 0u);
   DSLIDE_RETURN_IF_ERROR(number);
-  Result<StreamStart> start = Begin(directory, *number, inputs, signals);
+  StreamPlace place{directory.string(), inputs->checkpoint_directory, inputs->config.train,
+                    inputs->config.text,
+                    VocabularyLimit(inputs->config, server_memory_mb, MemoryOfThisMachine())};
+  Result<StreamStart> start = Begin(std::move(place), *number, inputs, signals);
   if (!start.ok() && !resume) fs::remove_all(directory, error);
   return start;
 }

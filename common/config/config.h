@@ -85,6 +85,7 @@ struct TrainConfig {
   uint32_t segment_s = 10;          // after which a segment ends with what has come
   uint32_t admit_count = 2;         // samples that a word or label needs to be taken up
   uint32_t expire_segments = 1000;  // without a word or label after which it goes; 0: never
+  uint32_t vocabulary_mb = 0;       // that words and labels of a stream may take; 0: derived
   uint32_t epochs = 0;              // 0: derived from the number of samples
   uint32_t batch = 0;               // samples; 0: derived from their number
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;

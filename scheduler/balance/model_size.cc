@@ -10,11 +10,6 @@ namespace dslide {
 
 namespace {
 
-struct RowMemory {
-  uint64_t input;
-  uint64_t neuron;
-};
-
 // The weights and moments of a row.
 uint64_t VectorBytes(const Config& config, uint64_t width) {
   const uint64_t weight = config.model.precision == Precision::kBf16 ? 2 : 4;
@@ -23,7 +18,9 @@ uint64_t VectorBytes(const Config& config, uint64_t width) {
   return width * (weight + moments * moment);
 }
 
-RowMemory BytesOfRows(const Config& config) {
+}  // namespace
+
+RowMemory MemoryOfRows(const Config& config) {
   constexpr uint64_t kScalars = 16;  // bias and optimiser scalars of a row
   constexpr uint64_t kCode = 2, kEntry = 4;
   constexpr uint64_t kMass = 13;  // and the neuron's place in its class
@@ -37,10 +34,8 @@ RowMemory BytesOfRows(const Config& config) {
   return {row(model.hidden), row(OutputWidth(model)) + index};
 }
 
-}  // namespace
-
 std::vector<uint64_t> SlotMemoryBytes(const Config& config) {
-  const RowMemory row = BytesOfRows(config);
+  const RowMemory row = MemoryOfRows(config);
   const SlotRange input = InputSlots(config.cluster), output = OutputSlots(config.cluster);
   std::vector<uint64_t> bytes;
   for (uint32_t s = 0; s < config.cluster.slots; ++s) {
@@ -57,7 +52,7 @@ uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_byt
   constexpr uint64_t kTierRow = 13;  // that the tier keeps a row in memory
   constexpr uint64_t kSpare = 8;     // executors have more or less than their share: an eighth
   const uint64_t all = ModelMemoryBytes(config);
-  const RowMemory row = BytesOfRows(config);
+  const RowMemory row = MemoryOfRows(config);
   const ModelConfig& model = config.model;
   // Beside the vectors.
   const uint64_t kept =

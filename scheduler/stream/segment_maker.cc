@@ -29,9 +29,11 @@ std::string LeftOut(uint64_t lines, const std::string& first) {
 
 }  // namespace
 
-SegmentMaker::SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last)
+SegmentMaker::SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last,
+                           const OpenVocabulary::Limit& limit)
     : train_(train),
       text_(text),
+      limit_(limit),
       last_(std::move(last)),
       vocabulary_(text, std::move(last_.vocabulary)),
       has_format_(last_.number > 0) {}
@@ -91,7 +93,8 @@ Result<std::optional<SegmentMaker::Made>> SegmentMaker::MakeNext(bool ended) {
     return std::optional<Made>();
   }
   const OpenVocabulary::Change change =
-      vocabulary_.Take(cut.records, {train_.admit_count, train_.expire_segments});
+      vocabulary_.Take(cut.records, {train_.admit_count, train_.expire_segments, limit_});
+  kept_out_ = change.labels.kept_out + change.features.kept_out;
   Made made =
       Encode(cut.records, std::make_shared<const Preprocessor>(vocabulary_.MakePreprocessor()));
   last_.number++;
@@ -147,6 +150,9 @@ std::string SegmentMaker::LineOf(const Cut& cut, const OpenVocabulary::Change& c
                                  vocabulary_.labels().in_use(), change.labels.taken_up,
                                  change.labels.gone.size(), vocabulary_.features().in_use(),
                                  change.features.taken_up, change.features.gone.size());
+  if (kept_out_ > 0) {
+    line += fmt::format("; no room for {} (train.vocabulary_mb)", Plural(kept_out_, "more name"));
+  }
   if (cut.bad > 0) {
     line += "; " + LeftOut(cut.bad, cut.first_bad);
   }

@@ -28,8 +28,9 @@ class SegmentMaker {
     std::shared_ptr<const Preprocessor> preprocessor;
   };
 
-  // Goes on after `last`; number 0: from the beginning.
-  SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last);
+  // Goes on after `last`; number 0: from the beginning. `limit`: what labels and words may take.
+  SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last,
+               const OpenVocabulary::Limit& limit = {});
 
   // The next bytes of the stream.
   void Add(std::string_view bytes);
@@ -42,6 +43,8 @@ class SegmentMaker {
   uint32_t number() const { return last_.number; }
   uint64_t end() const { return last_.end; }
   const StoredSegment& stored() const { return last_; }
+  // Names of the last segment that had enough samples, but no room.
+  uint32_t kept_out() const { return kept_out_; }
   Preprocessor MakePreprocessor() const { return vocabulary_.MakePreprocessor(); }
 
   // The next segment, of the lines that wait; nullopt: none of them is a record, and they are left
@@ -73,12 +76,14 @@ class SegmentMaker {
 
   TrainConfig train_;
   TextConfig text_;
+  OpenVocabulary::Limit limit_;
   StoredSegment last_;
   OpenVocabulary vocabulary_;
   std::string bytes_;  // from last_.end on
   size_t whole_ = 0;   // of them, up to the end of the last whole line
   uint64_t lines_ = 0;
   bool has_format_;
+  uint32_t kept_out_ = 0;
   std::string left_out_;
 };
 

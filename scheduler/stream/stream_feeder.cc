@@ -48,7 +48,7 @@ class StreamFeeder::Worker {
       : place_(std::move(place)),
         spool_(std::move(spool)),
         source_(std::move(source)),
-        maker_(place_.train, place_.text, std::move(last)) {}
+        maker_(place_.train, place_.text, std::move(last), place_.limit) {}
 
   void Run(Orders* orders, int wake, int ready);
   Status Begin();
@@ -58,14 +58,20 @@ class StreamFeeder::Worker {
   Result<Fed> LoadAgain(uint32_t number);
   Result<std::optional<Fed>> MakeNext(bool waits);
   Status Fetch(int wake, bool waits);
+  void SayKeptOut();
   void Forget(uint32_t oldest, const std::set<uint64_t>& preprocessors);
   StreamEnd EndAt(uint32_t number);
+  // Waiting for more would make the next segment no longer.
+  bool IsFull() const {
+    return maker_.lines() >= place_.train.segment_samples || maker_.pending() >= kMostBytes;
+  }
   bool HasLines() const { return maker_.lines() > 0 || (source_ended_ && maker_.pending() > 0); }
 
   const StreamPlace place_;
   Spool spool_;
   StreamSource source_;
   SegmentMaker maker_;
+  bool said_kept_out_ = false;
   bool ended_ = false;
   // By itself, so that its last line is whole. After a signal the rest of a line may come yet.
   bool source_ended_ = false;
@@ -177,7 +183,7 @@ Result<StreamFeeder::Fed> StreamFeeder::Worker::LoadAgain(uint32_t number) {
 Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool waits) {
   const int64_t now_ms = MonotonicMillis();
   if (failed_ || !HasLines()) return std::optional<Fed>();
-  const bool full = maker_.lines() >= place_.train.segment_samples;
+  const bool full = IsFull();
   const bool old = now_ms - first_line_ms_ >= int64_t{1000} * place_.train.segment_s;
   if (!full && !ended_ && !(waits && old)) return std::optional<Fed>();
   auto made = maker_.MakeNext(source_ended_);
@@ -189,6 +195,7 @@ Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool wai
     }
     return std::optional<Fed>();
   }
+  SayKeptOut();
   DSLIDE_RETURN_IF_ERROR(spool_.Sync());
   DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, (*made)->preprocessor.get()));
   recent_.push_back((*made)->segment.preprocessor);
@@ -196,9 +203,18 @@ Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool wai
   return std::optional(Fed{std::move((*made)->segment), std::move((*made)->preprocessor)});
 }
 
+// Once; each segment's line says so, too.
+void StreamFeeder::Worker::SayKeptOut() {
+  if (maker_.kept_out() == 0 || std::exchange(said_kept_out_, true)) return;
+  LogWarning(fmt::format(
+      "the labels and words of the stream take all of the {} MB that they may: new ones are left "
+      "out until others are forgotten; raise train.vocabulary_mb, or lower train.expire_segments",
+      place_.limit.bytes >> 20));
+}
+
 // Reads on, unless the next segment has all that it needs.
 Status StreamFeeder::Worker::Fetch(int wake, bool waits) {
-  const bool enough = ahead_ || maker_.lines() >= place_.train.segment_samples;
+  const bool enough = ahead_ || IsFull();
   StreamSource::Got got = StreamSource::Got::kNothing;
   if (!ended_ && !enough) {
     const uint64_t before = spool_.end();

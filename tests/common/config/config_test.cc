@@ -66,6 +66,7 @@ Config UnusualConfig() {
   c.train.segment_s = 37;
   c.train.admit_count = 38;
   c.train.expire_segments = 39;
+  c.train.vocabulary_mb = 40;
   c.train.epochs = 3;
   c.train.batch = 1;
   c.train.optimizer = OptimizerKind::kSgd;

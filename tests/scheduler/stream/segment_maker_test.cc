@@ -151,6 +151,19 @@ TEST_CASE("segments: what is stored gives the same samples and goes on with the 
   }
 }
 
+TEST_CASE("segments: names that there is no room for are counted in the line") {
+  TextConfig text = Text();
+  text.title = false;
+  SegmentMaker maker(Train(5), text, {}, {500, 100, 100});
+  maker.Add(Line("word", "a") + Line("word", "b") + Line("word", "c") + Line("word", "d") +
+            Line("word", "e"));
+  const SegmentMaker::Made made = Next(&maker);
+  CHECK(made.segment.growth.labels == 4);
+  CHECK(made.segment.growth.features == 1);
+  CHECK(maker.kept_out() == 1);
+  CHECK(made.segment.line.ends_with("; no room for 1 more name (train.vocabulary_mb)"));
+}
+
 TEST_CASE("segments: a damaged file is named") {
   const TemporaryDirectory directory("segments");
   SegmentMaker maker(Train(), Text(), {});
