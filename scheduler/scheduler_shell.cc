@@ -920,21 +920,23 @@ void SchedulerShell::TendStream() {
   auto& fed = std::get<StreamFeeder::Fed>(*delivery);
   recorder_.SetNames(LabelNames(std::move(fed.preprocessor), core_.run().config));
   Apply(core_.OnSegment(std::move(fed.segment), clock_.Millis()));
+  ForgetSegments();
 }
 
-// The run goes back to the checkpoints that are kept, and no further.
+// The run goes back to the checkpoints that are kept, and no further; without one to its beginning,
+// whose preprocessors are made again.
 void SchedulerShell::ForgetSegments() {
   if (stream_ == nullptr) return;
   const RunContext& run = core_.run();
   uint32_t oldest = 0;
-  std::set<uint64_t> preprocessors = {run.preprocessor};
+  std::set<uint64_t> preprocessors = {run.preprocessor, core_.PreprocessorToBeSaved()};
   for (const std::string& name : CompleteCheckpoints(run.checkpoint_directory)) {
     const Result<Manifest> manifest = ReadManifest(run.checkpoint_directory + "/" + name);
     if (!manifest.ok()) return;
     if (oldest == 0) oldest = manifest->segment;
     preprocessors.insert(manifest->preprocessor);
   }
-  if (oldest > 0) stream_->Forget(oldest, std::move(preprocessors));
+  stream_->Forget(oldest, std::move(preprocessors));
 }
 
 void SchedulerShell::ShowProgress() {

@@ -28,7 +28,8 @@ class SegmentMaker {
     std::shared_ptr<const Preprocessor> preprocessor;
   };
 
-  // Goes on after `last`; number 0: from the beginning. `limit`: what labels and words may take.
+  // Goes on after `last`, which has its vocabulary; number 0: from the beginning. `limit`: what
+  // labels and words may take.
   SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last,
                const OpenVocabulary::Limit& limit = {});
 
@@ -39,10 +40,12 @@ class SegmentMaker {
   size_t pending() const { return bytes_.size(); }
   size_t longest_open() const { return bytes_.size() - whole_; }
 
-  // The last segment made: its number, where it ends in the stream, and all of it.
+  // The last segment made: its number, where it ends in the stream, and all of it but the
+  // vocabulary.
   uint32_t number() const { return last_.number; }
   uint64_t end() const { return last_.end; }
   const StoredSegment& stored() const { return last_; }
+  const OpenVocabulary& vocabulary() const { return vocabulary_; }
   // Names of the last segment that had enough samples, but no room.
   uint32_t kept_out() const { return kept_out_; }
   Preprocessor MakePreprocessor() const { return vocabulary_.MakePreprocessor(); }
@@ -56,8 +59,12 @@ class SegmentMaker {
   std::string TakeLeftOut() { return std::exchange(left_out_, ""); }
 
   // The segment as it was. `bytes`: of the stream, as `stored` says.
-  static Made MakeAgain(const TextConfig& text, const StoredSegment& stored,
+  static Made MakeAgain(const StoredSegment& stored, const OpenVocabulary& vocabulary,
                         std::string_view bytes);
+  // `vocabulary` is that of the segment before; it becomes that of this one. False: the model does
+  // not grow by it as it did.
+  [[nodiscard]] static bool TakeAgain(const StoredSegment& stored, std::string_view bytes,
+                                      OpenVocabulary* vocabulary);
 
  private:
   struct Cut {
@@ -74,8 +81,10 @@ class SegmentMaker {
   Status FindFormat(bool ended);
   std::string LineOf(const Cut& cut, const OpenVocabulary::Change& change) const;
 
+  static Growth GrowthBy(const OpenVocabulary::Change& change, const OpenVocabulary& vocabulary,
+                         size_t samples);
+
   TrainConfig train_;
-  TextConfig text_;
   OpenVocabulary::Limit limit_;
   StoredSegment last_;
   OpenVocabulary vocabulary_;

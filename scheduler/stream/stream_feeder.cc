@@ -19,6 +19,7 @@
 #include "common/text/record_file.h"
 #include "common/text/samples.h"
 #include "scheduler/stream/segment_maker.h"
+#include "scheduler/stream/segment_shelf.h"
 #include "scheduler/stream/spool.h"
 #include "scheduler/stream/stream_source.h"
 
@@ -44,10 +45,12 @@ void Clear(int event) {
 // All that the feeder's thread owns.
 class StreamFeeder::Worker {
  public:
-  Worker(StreamPlace place, Spool spool, StreamSource source, StoredSegment last)
+  Worker(StreamPlace place, Spool spool, StreamSource source, SegmentShelf shelf,
+         StoredSegment last)
       : place_(std::move(place)),
         spool_(std::move(spool)),
         source_(std::move(source)),
+        shelf_(std::move(shelf)),
         maker_(place_.train, place_.text, std::move(last), place_.limit) {}
 
   void Run(Orders* orders, int wake, int ready);
@@ -59,7 +62,7 @@ class StreamFeeder::Worker {
   Result<std::optional<Fed>> MakeNext(bool waits);
   Status Fetch(int wake, bool waits);
   void SayKeptOut();
-  void Forget(uint32_t oldest, const std::set<uint64_t>& preprocessors);
+  Status Forget(const Orders::Forgetting& forgetting);
   StreamEnd EndAt(uint32_t number);
   // Waiting for more would make the next segment no longer.
   bool IsFull() const {
@@ -70,6 +73,7 @@ class StreamFeeder::Worker {
   const StreamPlace place_;
   Spool spool_;
   StreamSource source_;
+  SegmentShelf shelf_;
   SegmentMaker maker_;
   bool said_kept_out_ = false;
   bool ended_ = false;
@@ -92,17 +96,19 @@ Status StreamFeeder::Worker::Begin() {
 
 void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
   while (true) {
-    uint32_t wanted = 0, oldest = 0;
-    std::set<uint64_t> preprocessors;
+    uint32_t wanted = 0;
+    std::optional<Orders::Forgetting> forgetting;
     {
       const std::lock_guard lock(orders->mutex);
       if (orders->stop) return;
       ended_ = ended_ || orders->end;
       wanted = orders->wanted;
-      oldest = std::exchange(orders->oldest, 0);
-      preprocessors.swap(orders->preprocessors);
+      forgetting = std::exchange(orders->forgetting, std::nullopt);
     }
-    if (oldest > 0) Forget(oldest, preprocessors);
+    if (forgetting) {
+      const Status forgotten = Forget(*forgetting);
+      if (!forgotten.ok()) LogWarning("train.data: " + forgotten.error().message);
+    }
     Result<std::optional<Delivery>> delivery = Deliver(wanted);
     if (!delivery.ok()) {  // nothing comes any more
       if (why_.ok()) why_ = delivery.error();
@@ -165,7 +171,7 @@ StreamEnd StreamFeeder::Worker::EndAt(uint32_t number) {
 }
 
 Result<StreamFeeder::Fed> StreamFeeder::Worker::LoadAgain(uint32_t number) {
-  Result<StoredSegment> stored = ReadSegment(place_.directory, number);
+  const Result<StoredSegment> stored = shelf_.Read(number);
   DSLIDE_RETURN_IF_ERROR(stored);
   if (stored->begin < spool_.begin() || stored->end > spool_.end()) {
     return BadInput(fmt::format("{}: bytes {} to {} of the stream are gone", place_.directory,
@@ -173,7 +179,9 @@ Result<StreamFeeder::Fed> StreamFeeder::Worker::LoadAgain(uint32_t number) {
   }
   const Result<std::string> bytes = spool_.Read(stored->begin, stored->end);
   DSLIDE_RETURN_IF_ERROR(bytes);
-  SegmentMaker::Made made = SegmentMaker::MakeAgain(place_.text, *stored, *bytes);
+  const Result<const OpenVocabulary*> vocabulary = shelf_.VocabularyOf(number, spool_);
+  DSLIDE_RETURN_IF_ERROR(vocabulary);
+  SegmentMaker::Made made = SegmentMaker::MakeAgain(*stored, **vocabulary, *bytes);
   DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, made.preprocessor.get()));
   recent_.push_back(stored->checksum);
   return Fed{std::move(made.segment), std::move(made.preprocessor)};
@@ -199,7 +207,7 @@ Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool wai
   DSLIDE_RETURN_IF_ERROR(spool_.Sync());
   DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, (*made)->preprocessor.get()));
   recent_.push_back((*made)->segment.preprocessor);
-  DSLIDE_RETURN_IF_ERROR(WriteSegment(place_.directory, maker_.stored()));
+  DSLIDE_RETURN_IF_ERROR(shelf_.Add(maker_.stored(), maker_.vocabulary()));
   return std::optional(Fed{std::move((*made)->segment), std::move((*made)->preprocessor)});
 }
 
@@ -249,27 +257,24 @@ Status StreamFeeder::Worker::Fetch(int wake, bool waits) {
   return {};
 }
 
-void StreamFeeder::Worker::Forget(uint32_t oldest, const std::set<uint64_t>& preprocessors) {
+Status StreamFeeder::Worker::Forget(const Orders::Forgetting& forgetting) {
   std::error_code error;
-  const Result<StoredSegment> stored = ReadSegment(place_.directory, oldest);
-  if (stored.ok()) spool_.Forget(stored->begin);
-  std::vector<fs::path> removed;
-  for (const auto& entry : fs::directory_iterator(place_.directory, error)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("segment-") && name < SegmentName(oldest)) removed.push_back(entry.path());
-  }
   constexpr size_t kRecent = 3;  // the one in training, the one ahead, and one between
   if (recent_.size() > kRecent) recent_.erase(recent_.begin(), recent_.end() - kRecent);
   std::set<std::string> kept;
-  for (const uint64_t checksum : preprocessors) kept.insert(PreprocessorName(checksum));
+  for (const uint64_t checksum : forgetting.preprocessors) {
+    kept.insert(PreprocessorName(checksum));
+  }
   for (const uint64_t checksum : recent_) kept.insert(PreprocessorName(checksum));
   if (ahead_) kept.insert(PreprocessorName(ahead_->segment.preprocessor));
+  std::vector<fs::path> removed;
   for (const auto& entry : fs::directory_iterator(place_.checkpoints, error)) {
     const std::string name = entry.path().filename();
     const bool is_one = name.starts_with("preprocessor-") && !name.ends_with(kTemporarySuffix);
     if (is_one && !kept.contains(name)) removed.push_back(entry.path());
   }
   for (const fs::path& path : removed) fs::remove(path, error);
+  return forgetting.oldest > 0 ? shelf_.Forget(forgetting.oldest, &spool_) : Status();
 }
 
 StreamFeeder::StreamFeeder()
@@ -290,28 +295,16 @@ StreamFeeder::~StreamFeeder() {
 }
 
 Result<std::unique_ptr<StreamFeeder>> StreamFeeder::Start(StreamPlace place, uint32_t goes_on_at) {
-  StoredSegment last;
-  // Segments that were cut after the newest one that the ledger knows stay as they are.
-  for (uint32_t number = goes_on_at; number > 0; ++number) {
-    std::error_code ignored;
-    if (number > goes_on_at && !fs::exists(place.directory + "/" + SegmentName(number), ignored)) {
-      break;
-    }
-    Result<StoredSegment> stored = ReadSegment(place.directory, number);
-    DSLIDE_RETURN_IF_ERROR(stored);
-    last = *std::move(stored);
-  }
   Result<Spool> spool = Spool::Open(place.directory);
   DSLIDE_RETURN_IF_ERROR(spool);
-  if (last.end > spool->end()) {
-    return BadInput(fmt::format("{}: bytes {} to {} of the stream are gone", place.directory,
-                                spool->end(), last.end));
-  }
   Result<StreamSource> source = StreamSource::Open(place.train.data);
   DSLIDE_RETURN_IF_ERROR(source);
+  SegmentShelf shelf(place.directory, place.text);
+  Result<StoredSegment> last = shelf.Newest(goes_on_at, *spool);
+  DSLIDE_RETURN_IF_ERROR(last);
   auto feeder = std::unique_ptr<StreamFeeder>(new StreamFeeder);
-  feeder->worker_ = std::make_unique<Worker>(std::move(place), *std::move(spool),
-                                             *std::move(source), std::move(last));
+  feeder->worker_ = std::make_unique<Worker>(
+      std::move(place), *std::move(spool), *std::move(source), std::move(shelf), *std::move(last));
   DSLIDE_RETURN_IF_ERROR(feeder->worker_->Begin());
   feeder->thread_ = std::jthread(
       [raw = feeder.get()] { raw->worker_->Run(&raw->orders_, raw->wake_fd_, raw->ready_fd_); });
@@ -344,8 +337,7 @@ void StreamFeeder::End() {
 void StreamFeeder::Forget(uint32_t oldest, std::set<uint64_t> preprocessors) {
   {
     const std::lock_guard lock(orders_.mutex);
-    orders_.oldest = oldest;
-    orders_.preprocessors = std::move(preprocessors);
+    orders_.forgetting = {oldest, std::move(preprocessors)};
   }
   Signal(wake_fd_);
 }

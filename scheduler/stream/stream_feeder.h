@@ -59,7 +59,8 @@ class StreamFeeder {
   int fd() const { return ready_fd_; }
   // The stream ends with what has come.
   void End();
-  // Nobody goes back before segment `oldest`. `preprocessors`: checksums of files that stay.
+  // Nobody goes back before segment `oldest`; 0: somebody may go back to the beginning.
+  // `preprocessors`: checksums of files that stay, beside those of the last segments.
   void Forget(uint32_t oldest, std::set<uint64_t> preprocessors);
 
  private:
@@ -70,8 +71,11 @@ class StreamFeeder {
     uint32_t wanted = 0;  // 0: nothing
     bool end = false;
     bool stop = false;
-    uint32_t oldest = 0;  // 0: nothing to forget
-    std::set<uint64_t> preprocessors;
+    struct Forgetting {
+      uint32_t oldest = 0;
+      std::set<uint64_t> preprocessors;
+    };
+    std::optional<Forgetting> forgetting;
     std::optional<Delivery> delivery;
   };
 
