@@ -20,6 +20,7 @@
 #include "common/text/samples.h"
 #include "scheduler/stream/segment_maker.h"
 #include "scheduler/stream/segment_shelf.h"
+#include "scheduler/stream/source_mark.h"
 #include "scheduler/stream/spool.h"
 #include "scheduler/stream/stream_source.h"
 
@@ -46,11 +47,12 @@ void Clear(int event) {
 class StreamFeeder::Worker {
  public:
   Worker(StreamPlace place, Spool spool, StreamSource source, SegmentShelf shelf,
-         StoredSegment last)
+         StoredSegment last, std::optional<SourceMark> mark)
       : place_(std::move(place)),
         spool_(std::move(spool)),
         source_(std::move(source)),
         shelf_(std::move(shelf)),
+        mark_(std::move(mark)),
         maker_(place_.train, place_.text, std::move(last), place_.limit) {}
 
   void Run(Orders* orders, int wake, int ready);
@@ -61,6 +63,7 @@ class StreamFeeder::Worker {
   Result<Fed> LoadAgain(uint32_t number);
   Result<std::optional<Fed>> MakeNext(bool waits);
   Status Fetch(int wake, bool waits);
+  Status MarkSource();
   void SayKeptOut();
   Status Forget(const Orders::Forgetting& forgetting);
   StreamEnd EndAt(uint32_t number);
@@ -74,6 +77,7 @@ class StreamFeeder::Worker {
   Spool spool_;
   StreamSource source_;
   SegmentShelf shelf_;
+  std::optional<SourceMark> mark_;
   SegmentMaker maker_;
   bool said_kept_out_ = false;
   bool ended_ = false;
@@ -91,7 +95,7 @@ Status StreamFeeder::Worker::Begin() {
   Result<std::string> rest = spool_.Read(maker_.end(), spool_.end());
   DSLIDE_RETURN_IF_ERROR(rest);
   maker_.Add(*rest);
-  return {};
+  return MarkSource();
 }
 
 void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
@@ -205,10 +209,22 @@ Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool wai
   }
   SayKeptOut();
   DSLIDE_RETURN_IF_ERROR(spool_.Sync());
+  DSLIDE_RETURN_IF_ERROR(MarkSource());
   DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, (*made)->preprocessor.get()));
   recent_.push_back((*made)->segment.preprocessor);
   DSLIDE_RETURN_IF_ERROR(shelf_.Add(maker_.stored(), maker_.vocabulary()));
   return std::optional(Fed{std::move((*made)->segment), std::move((*made)->preprocessor)});
+}
+
+// Long before the spool forgets the beginning the mark has all that it takes.
+Status StreamFeeder::Worker::MarkSource() {
+  if (source_.is_empty()) return {};
+  if (mark_ && (mark_->bytes == SourceMark::kMostBytes || spool_.begin() > 0)) return {};
+  const Result<SourceMark> mark = MarkOf(source_, spool_);
+  DSLIDE_RETURN_IF_ERROR(mark);
+  if (mark_ == *mark) return {};
+  mark_ = *mark;
+  return WriteMark(place_.directory, *mark);
 }
 
 // Once; each segment's line says so, too.
@@ -299,12 +315,16 @@ Result<std::unique_ptr<StreamFeeder>> StreamFeeder::Start(StreamPlace place, uin
   DSLIDE_RETURN_IF_ERROR(spool);
   Result<StreamSource> source = StreamSource::Open(place.train.data);
   DSLIDE_RETURN_IF_ERROR(source);
+  Result<std::optional<SourceMark>> mark = ReadMark(place.directory);
+  DSLIDE_RETURN_IF_ERROR(mark);
+  DSLIDE_RETURN_IF_ERROR(CheckSource(*mark, *source, *spool));
   SegmentShelf shelf(place.directory, place.text);
   Result<StoredSegment> last = shelf.Newest(goes_on_at, *spool);
   DSLIDE_RETURN_IF_ERROR(last);
   auto feeder = std::unique_ptr<StreamFeeder>(new StreamFeeder);
-  feeder->worker_ = std::make_unique<Worker>(
-      std::move(place), *std::move(spool), *std::move(source), std::move(shelf), *std::move(last));
+  feeder->worker_ =
+      std::make_unique<Worker>(std::move(place), *std::move(spool), *std::move(source),
+                               std::move(shelf), *std::move(last), *std::move(mark));
   DSLIDE_RETURN_IF_ERROR(feeder->worker_->Begin());
   feeder->thread_ = std::jthread(
       [raw = feeder.get()] { raw->worker_->Run(&raw->orders_, raw->wake_fd_, raw->ready_fd_); });

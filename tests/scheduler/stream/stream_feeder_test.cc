@@ -129,5 +129,20 @@ TEST_CASE("stream feeder: preprocessors go without a checkpoint, segments with o
   CHECK(std::holds_alternative<StreamEnd>(Await(feeder.get(), 1)));
 }
 
+TEST_CASE("stream feeder: another file is refused before anything is taken of it") {
+  Run run;
+  run.Append(50);
+  {
+    const auto feeder = run.Start(0);
+    (void)Next(feeder.get(), 1);
+  }
+  run.train.data = run.Path("other.jsonl");
+  run.Append(500);
+  const auto feeder = StreamFeeder::Start(
+      {run.Path("stream"), run.Path("checkpoint"), run.train, TextConfig(), {}}, 1);
+  REQUIRE(!feeder.ok());
+  CHECK(feeder.error().message.starts_with("train.data = " + run.train.data));
+}
+
 }  // namespace
 }  // namespace dslide::stream_feeder_test
