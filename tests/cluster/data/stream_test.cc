@@ -4,16 +4,21 @@
 #include <httplib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "common/base/random.h"
+#include "common/checkpoint/layout.h"
+#include "common/config/config.h"
 #include "tests/cluster/cluster.h"
 
 namespace dslide::stream_test {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 // Standard input of the processes that start while it lives; what is written comes to them.
@@ -102,6 +107,20 @@ uint64_t Segments(const TestRun& run) {
   return std::stoull(log.substr(log.rfind(before, end) + before.size()));
 }
 
+void Append(const std::string& path, const std::string& lines) {
+  std::ofstream(path, std::ios::app) << lines;
+}
+
+// What lies in a directory.
+std::vector<std::string> Names(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 TEST_CASE("a stream's new labels and words are learned, and every line counts once") {
   TestRun run;
   Producer producer;
@@ -139,6 +158,46 @@ TEST_CASE("a stream is trained exactly once whoever is killed") {
   producer.End();
   REQUIRE(train->Wait() == 0);
   CHECK(Counted(&run) == 1500 * lines);
+}
+
+TEST_CASE("a stream is not cut by other settings or of another source than its run's") {
+  TestRun run;
+  const std::string file = run.Path("data.jsonl");
+  Append(file, Lines(1200, 0, 20, 1));
+  const Arguments status = {"--set", "cluster.status_bind=" + Loopback(run.status_port())};
+  {
+    auto train = run.Start("dslide", Train(run, file, status));
+    REQUIRE(WaitFor([&] { return run.TrainedSamples() == 1200; }));
+    train->Signal(SIGTERM);
+    REQUIRE(train->Wait() == 0);
+  }
+  Append(file, Lines(2000, 0, 20, 2));
+  const std::string stream = run.run_directory() + "/stream";
+  const std::vector<std::string> before = Names(stream);
+  Append(run.Path("other.jsonl"), Lines(9000, 0, 20, 3));
+  const auto refused = [&](const std::string& set, const std::string& why) {
+    CAPTURE(set);
+    CHECK(run.Run("dslide",
+                  {"train", "--resume", "--run-dir", run.run_directory(), "--set", set}) == 2);
+    CHECK_MESSAGE(Contains(run.last_errors(), why), run.last_errors());
+    CHECK(Names(stream) == before);
+  };
+  refused("train.segment_samples=100", "--resume: train.segment_samples is 100 but 512 in");
+  refused("text.ngrams=2", "--resume: text.ngrams is 2 but 1 in");
+  refused("train.data=" + run.Path("other.jsonl"),
+          run.Path("other.jsonl") + ": it does not begin with what was read from " + file);
+  {
+    Producer producer;
+    refused("train.data=-", "train.data = -: the stream of this run is the file " + file);
+  }
+  // The file under another name is the same stream.
+  fs::rename(file, run.Path("moved.jsonl"));
+  auto train = run.Start("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
+                                    "train.data=" + run.Path("moved.jsonl")});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() == 3200; }));
+  train->Signal(SIGTERM);
+  REQUIRE(train->Wait() == 0);
+  CHECK(Counted(&run) == 3200);
 }
 
 }  // namespace
