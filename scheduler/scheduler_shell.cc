@@ -569,6 +569,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
       poller.Clear();
       poller.Add(socket_);
       poller.AddFd(signals->fd());
+      if (stream_ != nullptr) poller.AddFd(stream_->fd());
       prober_.AddTo(&poller);
     }
     poller.Wait(kPollMs);

@@ -336,6 +336,7 @@ void StreamFeeder::Want(uint32_t number) {
     const std::lock_guard lock(orders_.mutex);
     orders_.wanted = number;
     orders_.delivery.reset();
+    Clear(ready_fd_);
   }
   Signal(wake_fd_);
 }

@@ -55,7 +55,7 @@ class StreamFeeder {
   void Want(uint32_t number);
   // What Want() asked for, once it is there.
   std::optional<Delivery> Take();
-  // Readable while Take() has something.
+  // Readable while Take() has what was wanted last.
   int fd() const { return ready_fd_; }
   // The stream ends with what has come.
   void End();

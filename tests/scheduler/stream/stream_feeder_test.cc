@@ -74,6 +74,22 @@ StreamFeeder::Fed Next(StreamFeeder* feeder, uint32_t number) {
   return fed;
 }
 
+TEST_CASE("stream feeder: its descriptor is readable while what was wanted is there") {
+  Run run;
+  run.Append(25);
+  const auto feeder = run.Start(0);
+  CHECK(!IsReadable(feeder->fd(), 0));
+  feeder->Want(1);
+  REQUIRE(IsReadable(feeder->fd(), kDeadlineMs));
+  feeder->Want(2);  // in its place
+  REQUIRE(IsReadable(feeder->fd(), kDeadlineMs));
+  const auto delivery = feeder->Take();
+  REQUIRE(delivery.has_value());
+  CHECK(std::get<StreamFeeder::Fed>(*delivery).segment.growth.segment == 2);
+  CHECK(!IsReadable(feeder->fd(), 0));
+  CHECK(!feeder->Take());
+}
+
 TEST_CASE("stream feeder: what is appended to a file comes, and its end by order") {
   Run run;
   const auto feeder = run.Start(0);
