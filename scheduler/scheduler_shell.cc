@@ -839,6 +839,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     const Status synced = ledger_->Sync();
     if (!synced.ok()) return Apply(core_.OnLedgerFailure(synced, clock_.Millis()));
   }
+  if (effects.epoch_done) PassFailpoint(Failpoint::kSchedulerAfterEpoch);
   const bool switches_plan = SwitchesPlan(effects.ledger);
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerBeforePlanSwitch);
   for (auto& out : effects.status_wanted) {

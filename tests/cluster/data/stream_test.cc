@@ -200,5 +200,23 @@ TEST_CASE("a stream is not cut by other settings or of another source than its r
   CHECK(Counted(&run) == 3200);
 }
 
+TEST_CASE("between two segments of a stream a scheduler may be killed") {
+  for (const Arguments& more :
+       {Arguments{}, Arguments{"--set", "train.staleness=0"},
+        Arguments{"--set", "checkpoint.interval_s=3600"},
+        Arguments{"--set", "train.staleness=0", "--set", "checkpoint.interval_s=3600"}}) {
+    CAPTURE(more.size());
+    TestRun run;
+    Producer producer;
+    // Each life of the scheduler is killed behind its second segment.
+    auto train = run.Start("dslide", Train(run, "-", more), "scheduler.after-epoch=kill@2");
+    producer.Write(Lines(2500, 0, 20, 1));
+    producer.End();
+    REQUIRE(train->Wait() == 0);
+    CHECK(Counted(&run) == 2500);
+    CHECK(BestLabel(&run, "about thing3 here") == "label3");
+  }
+}
+
 }  // namespace
 }  // namespace dslide::stream_test
