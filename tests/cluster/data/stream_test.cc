@@ -218,5 +218,52 @@ TEST_CASE("between two segments of a stream a scheduler may be killed") {
   }
 }
 
+TEST_CASE("a run of a file begins with the model of a stream's, but no stream with a model") {
+  TestRun run;
+  {
+    Producer producer;
+    auto train = run.Start("dslide", Train(run, "-"));
+    producer.Write(Lines(4000, 0, 20, 1));
+    producer.End();
+    REQUIRE(train->Wait() == 0);
+  }
+  const std::string file = run.Path("data.jsonl");
+  Append(file, Lines(3000, 10, 20, 2));
+  const auto from = [&](const std::string& model, const Arguments& more) {
+    return run.Run("dslide", With({"train", "--from", model, "--run-dir", run.Path("next"),
+                                   "--servers", "1", "--workers", "1"},
+                                  more));
+  };
+  const auto refused = [&](const std::string& model, const Arguments& more,
+                           const std::string& why) {
+    CHECK(from(model, more) == 2);
+    CHECK_MESSAGE(Contains(run.last_errors(), why), run.last_errors());
+    CHECK(!fs::exists(run.Path("next")));
+  };
+  refused(run.run_directory(), {}, "--from: train.data is not set");
+  refused(run.run_directory(),
+          {"--set", "train.data=" + file, "--set", "train.open_vocabulary=true"},
+          "--from: a stream (train.open_vocabulary) begins with a model of its own");
+  REQUIRE_MESSAGE(from(run.run_directory(), {"--set", "train.data=" + file}) == 0,
+                  run.last_errors());
+  const Config config = *ParseConfig(ReadFile(run.Path("next") + "/config.ini"), "config.ini");
+  CHECK(!config.train.open_vocabulary);
+  CHECK(config.train.epochs < 100);
+  CHECK(config.train.decay == Decay::kLinear);
+  REQUIRE(run.Run("dslide", {"ledger", "verify", run.Path("next")}) == 0);
+  std::ofstream(run.Path("ask.jsonl")) << R"({"text": "about thing3 here"})"
+                                       << "\n"
+                                       << R"({"text": "about thing27 here"})"
+                                       << "\n";
+  REQUIRE(run.Run("dslide", {"predict", "--checkpoint", run.Path("next"), "--data",
+                             run.Path("ask.jsonl"), "--top-k", "1"}) == 0);
+  CHECK_MESSAGE(Contains(run.last_output(), "label3"), run.last_output());
+  CHECK_MESSAGE(Contains(run.last_output(), "label27"), run.last_output());
+  fs::rename(run.Path("next"), run.Path("ordinary"));
+  refused(run.Path("ordinary"),
+          {"--set", "train.data=" + file, "--set", "train.open_vocabulary=true"},
+          "--from: a stream (train.open_vocabulary) begins with a model of its own");
+}
+
 }  // namespace
 }  // namespace dslide::stream_test
