@@ -160,6 +160,59 @@ TEST_CASE("a stream is trained exactly once whoever is killed") {
   CHECK(Counted(&run) == 1500 * lines);
 }
 
+TEST_CASE("a file that grows is followed until a signal comes, and goes on in another launch") {
+  TestRun run;
+  const std::string file = run.Path("grows.jsonl");
+  const Arguments status = {"--set", "cluster.status_bind=" + Loopback(run.status_port())};
+  uint64_t lines = 0;
+  const auto append = [&](uint64_t first) {
+    Append(file, Lines(700, first, 20, ++lines));
+    REQUIRE(WaitFor([&] { return run.TrainedSamples() == 700.0 * static_cast<double>(lines); }));
+  };
+  Append(file, "");
+  {
+    auto train = run.Start("dslide", Train(run, file, status));
+    for (const uint64_t first : {0, 10, 30}) append(first);
+    train->Signal(SIGTERM);
+    REQUIRE(train->Wait() == 0);
+  }
+  Append(file, Lines(700, 50, 20, ++lines));
+  auto train = run.Start("dslide", {"train", "--resume", "--run-dir", run.run_directory()});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() == 700.0 * static_cast<double>(lines); }));
+  append(60);
+  train->Signal(SIGTERM);
+  REQUIRE(train->Wait() == 0);
+  CHECK(Counted(&run) == 700 * lines);
+  CHECK(BestLabel(&run, "about thing75 here") == "label75");
+}
+
+TEST_CASE("a server of predictions gets the labels that come to a stream's run") {
+  TestRun run;
+  Producer producer;
+  auto train = run.Start("dslide", Train(run, "-"));
+  producer.Write(Lines(3000, 0, 20, 1));
+  const std::string checkpoints = run.run_directory() + "/checkpoint";
+  REQUIRE(WaitFor([&] { return Segments(run) >= 5 && !CompleteCheckpoints(checkpoints).empty(); }));
+  auto serve = run.Start("dslide", {"serve", "--model", run.run_directory(), "--bind",
+                                    "tcp://127.0.0.1:*", "--reload", "1"});
+  REQUIRE(WaitFor([&] { return Contains(serve->Output(), "/\n"); }));
+  const std::string output = serve->Output();
+  httplib::Client client("127.0.0.1", std::stoi(output.substr(output.rfind(':') + 1)));
+  const auto best = [&](const std::string& thing) -> std::string {
+    const auto answer = client.Post(
+        "/predict", R"({"text": "about thing)" + thing + R"( here", "k": 1})", "application/json");
+    REQUIRE(answer);
+    const Json labels = Json::parse(answer->body)["predictions"][0]["labels"];
+    return labels.empty() ? "" : labels[0]["label"];
+  };
+  CHECK(best("45") != "label45");
+  for (uint64_t seed = 2; seed < 6; ++seed) producer.Write(Lines(1500, 40, 10, seed));
+  REQUIRE(WaitFor([&] { return best("45") == "label45"; }));
+  REQUIRE(WaitFor([&] { return best("3") == "label3"; }));
+  producer.End();
+  REQUIRE(train->Wait() == 0);
+}
+
 TEST_CASE("a stream is not cut by other settings or of another source than its run's") {
   TestRun run;
   const std::string file = run.Path("data.jsonl");
@@ -216,6 +269,26 @@ TEST_CASE("between two segments of a stream a scheduler may be killed") {
     CHECK(Counted(&run) == 2500);
     CHECK(BestLabel(&run, "about thing3 here") == "label3");
   }
+}
+
+TEST_CASE("a flood of labels and words takes no more than it may") {
+  TestRun run;
+  Producer producer;
+  auto train = run.Start(
+      "dslide",
+      Train(run, "-", {"--set", "train.vocabulary_mb=1", "--set", "train.admit_count=1"}));
+  producer.Write(Lines(500, 0, 20, 1));
+  producer.Write(Lines(10'000, 1000, 1'000'000, 2));
+  producer.Write(Lines(500, 0, 20, 3));
+  producer.End();
+  REQUIRE(train->Wait() == 0);
+  CHECK(Counted(&run) == 11'000);
+  CHECK(BestLabel(&run, "about thing3 here") == "label3");
+  const std::string log = ReadFile(run.run_directory() + "/logs/scheduler.log");
+  CHECK(Contains(log, "more names (train.vocabulary_mb)"));
+  const std::string once = "the labels and words of the stream take all of the 1 MB";
+  CHECK(log.find(once) != std::string::npos);
+  CHECK(log.find(once) == log.rfind(once));
 }
 
 TEST_CASE("a run of a file begins with the model of a stream's, but no stream with a model") {
