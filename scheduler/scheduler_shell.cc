@@ -421,7 +421,8 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
   if (is_stream) {
     MakePathsAbsolute(&inputs.config);
     DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
-    Result<StreamStart> started = StartStream(root, options.resume, &inputs, signals);
+    Result<StreamStart> started =
+        StartStream(root, options.resume, options.server_memory_mb, &inputs, signals);
     DSLIDE_RETURN_IF_ERROR(started);
     stream.emplace(*std::move(started));
     if (stream->finished) {
@@ -568,6 +569,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
       poller.Clear();
       poller.Add(socket_);
       poller.AddFd(signals->fd());
+      if (stream_ != nullptr) poller.AddFd(stream_->fd());
       prober_.AddTo(&poller);
     }
     poller.Wait(kPollMs);
@@ -837,6 +839,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     const Status synced = ledger_->Sync();
     if (!synced.ok()) return Apply(core_.OnLedgerFailure(synced, clock_.Millis()));
   }
+  if (effects.epoch_done) PassFailpoint(Failpoint::kSchedulerAfterEpoch);
   const bool switches_plan = SwitchesPlan(effects.ledger);
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerBeforePlanSwitch);
   for (auto& out : effects.status_wanted) {
@@ -919,21 +922,23 @@ void SchedulerShell::TendStream() {
   auto& fed = std::get<StreamFeeder::Fed>(*delivery);
   recorder_.SetNames(LabelNames(std::move(fed.preprocessor), core_.run().config));
   Apply(core_.OnSegment(std::move(fed.segment), clock_.Millis()));
+  ForgetSegments();
 }
 
-// The run goes back to the checkpoints that are kept, and no further.
+// The run goes back to the checkpoints that are kept, and no further; without one to its beginning,
+// whose preprocessors are made again.
 void SchedulerShell::ForgetSegments() {
   if (stream_ == nullptr) return;
   const RunContext& run = core_.run();
   uint32_t oldest = 0;
-  std::set<uint64_t> preprocessors = {run.preprocessor};
+  std::set<uint64_t> preprocessors = {run.preprocessor, core_.PreprocessorToBeSaved()};
   for (const std::string& name : CompleteCheckpoints(run.checkpoint_directory)) {
     const Result<Manifest> manifest = ReadManifest(run.checkpoint_directory + "/" + name);
     if (!manifest.ok()) return;
     if (oldest == 0) oldest = manifest->segment;
     preprocessors.insert(manifest->preprocessor);
   }
-  if (oldest > 0) stream_->Forget(oldest, std::move(preprocessors));
+  stream_->Forget(oldest, std::move(preprocessors));
 }
 
 void SchedulerShell::ShowProgress() {

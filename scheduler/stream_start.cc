@@ -3,12 +3,16 @@
 #include <fmt/core.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
+#include "scheduler/base/resume.h"
 #include "scheduler/stream/stored_segment.h"
+#include "scheduler/stream/vocabulary_limit.h"
 
 namespace dslide {
 namespace {
@@ -27,10 +31,6 @@ Result<uint32_t> SegmentToGoOnWith(const fs::path& directory, const RunInputs& i
   if (newest.ok()) {
     const Result<Manifest> manifest = ReadManifest(*newest);
     DSLIDE_RETURN_IF_ERROR(manifest);
-    if (manifest->segment == 0) {
-      return BadInput(fmt::format(
-          "--resume: {} is of no stream; train.open_vocabulary cannot change", *newest));
-    }
     return manifest->segment;
   }
   return HasSegment(directory, 1) ? 1u : 0u;
@@ -68,10 +68,20 @@ std::optional<StreamSegment> FirstSegment(const fs::path& directory) {
   return first;
 }
 
-Result<StreamStart> Begin(const fs::path& directory, uint32_t number, RunInputs* inputs,
+// Segments of a run of which nothing counts were cut by other settings, it may be. What was taken
+// from the source stays.
+void RemoveSegments(const fs::path& directory) {
+  std::error_code error;
+  std::vector<fs::path> removed;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (SegmentNumberOf(entry.path().filename()) > 0) removed.push_back(entry.path());
+  }
+  for (const fs::path& path : removed) fs::remove(path, error);
+}
+
+Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
                           StopSignals* signals) {
-  StreamPlace place{directory.string(), inputs->checkpoint_directory, inputs->config.train,
-                    inputs->config.text};
+  const fs::path directory = place.directory;
   Result<std::unique_ptr<StreamFeeder>> feeder = StreamFeeder::Start(std::move(place), number);
   DSLIDE_RETURN_IF_ERROR(feeder);
   LogInfo(fmt::format("waiting for {} of the stream",
@@ -104,20 +114,26 @@ Result<StreamStart> Begin(const fs::path& directory, uint32_t number, RunInputs*
 
 }  // namespace
 
-Result<StreamStart> StartStream(const fs::path& root, bool resume, RunInputs* inputs,
-                                StopSignals* signals) {
+Result<StreamStart> StartStream(const fs::path& root, bool resume, uint32_t server_memory_mb,
+                                RunInputs* inputs, StopSignals* signals) {
   ResolveConfig(kOpenFeatures, kOpenLabels, &inputs->config);
+  // Before anything is cut by these settings.
+  if (resume) DSLIDE_RETURN_IF_ERROR(CheckKeysToResume(*inputs));
   const fs::path directory = root / kStreamName;
   std::error_code error;
+  const bool is_new = !fs::exists(directory, error);
   for (const fs::path& made : {directory, fs::path(inputs->checkpoint_directory)}) {
     fs::create_directories(made, error);
     if (error) return Failed(fmt::format("{}: cannot create: {}", made.string(), error.message()));
   }
-  Result<uint32_t> number = resume ? SegmentToGoOnWith(directory, *inputs)
-                                   : Result<uint32_t>(HasSegment(directory, 1) ? 1u : 0u);
+  if (!resume) RemoveSegments(directory);
+  const Result<uint32_t> number = resume ? SegmentToGoOnWith(directory, *inputs) : 0u;
   DSLIDE_RETURN_IF_ERROR(number);
-  Result<StreamStart> start = Begin(directory, *number, inputs, signals);
-  if (!start.ok() && !resume) fs::remove_all(directory, error);
+  StreamPlace place{directory.string(), inputs->checkpoint_directory, inputs->config.train,
+                    inputs->config.text,
+                    VocabularyLimit(inputs->config, server_memory_mb, MemoryOfThisMachine())};
+  Result<StreamStart> start = Begin(std::move(place), *number, inputs, signals);
+  if (!start.ok() && is_new) fs::remove_all(directory, error);
   return start;
 }
 

@@ -22,10 +22,12 @@ struct StreamStart {
   bool finished = false;    // the run was, and no more has come: there is nothing to do
 };
 
-// Resolves inputs->config and waits for the segment with which the run begins, or that the servers
-// or the newest checkpoint have grown to: inputs->train. The first signal ends the stream with what
-// has come. Errors name train.data, and leave nothing of a run that is new.
-Result<StreamStart> StartStream(const std::filesystem::path& root, bool resume, RunInputs* inputs,
-                                StopSignals* signals);
+// Resolves inputs->config, checks that its keys and train.data are those of the run, and waits for
+// the segment with which the run begins, or that the servers or the newest checkpoint have grown
+// to: inputs->train. The first signal ends the stream with what has come. Errors name train.data,
+// and leave nothing of a run that is new. `server_memory_mb`: of each of cluster.servers; 0: not
+// known.
+Result<StreamStart> StartStream(const std::filesystem::path& root, bool resume,
+                                uint32_t server_memory_mb, RunInputs* inputs, StopSignals* signals);
 
 }  // namespace dslide

@@ -35,6 +35,7 @@ enum class Failpoint : uint8_t {
   kSchedulerAfterManifest,     // the manifest is written, nothing else refers to it
   kSchedulerBeforePlanSwitch,  // a plan of the same generation is in the ledger, not sent
   kSchedulerAfterPlanSwitch,   // that plan is sent
+  kSchedulerAfterEpoch,        // the ledger says that an epoch is done, nobody has heard of it
   kServerJoin,                 // Join is sent
   kServerEmbed,                // an EmbedRequest arrived
   kServerQuery,                // an ActiveQuery arrived
@@ -75,6 +76,7 @@ inline constexpr std::array kFailpoints = {
     FailpointInfo{"scheduler.after-manifest"},
     FailpointInfo{"scheduler.before-plan-switch"},
     FailpointInfo{"scheduler.after-plan-switch"},
+    FailpointInfo{"scheduler.after-epoch"},
     FailpointInfo{"server.join"},
     FailpointInfo{"server.embed"},
     FailpointInfo{"server.query"},

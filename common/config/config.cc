@@ -143,6 +143,9 @@ Status Builder::CheckDenseLayers() const {
 Status Builder::CheckStream() const {
   const TrainConfig& train = config_.train;
   const ModelConfig& model = config_.model;
+  if (!train.open_vocabulary && train.epochs == kMostSegments) {
+    return Refuse("train.epochs", "that many only with train.open_vocabulary");
+  }
   if (!train.open_vocabulary) return {};
   constexpr const char* kNot = "not with train.open_vocabulary";
   if (IsOfTokens(config_.text)) return Refuse("text.format", kNot);
@@ -153,7 +156,10 @@ Status Builder::CheckStream() const {
   if (model.active == ActiveSet::kLsh || model.active == ActiveSet::kSampled) {
     return Refuse("model.active", std::string(kNot) + ": mass or all");
   }
-  if (train.epochs != 0 && train.epochs != kMostSegments) return Refuse("train.epochs", kNot);
+  // Earlier versions derived kMostEpochs.
+  if (train.epochs != 0 && train.epochs != kMostEpochs && train.epochs != kMostSegments) {
+    return Refuse("train.epochs", kNot);
+  }
   if (train.decay == Decay::kCosine) return Refuse("train.decay", kNot);
   if (train.min_label_samples > 1) {
     return Refuse("train.min_label_samples", std::string(kNot) + ", which has train.admit_count");

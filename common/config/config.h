@@ -85,6 +85,7 @@ struct TrainConfig {
   uint32_t segment_s = 10;          // after which a segment ends with what has come
   uint32_t admit_count = 2;         // samples that a word or label needs to be taken up
   uint32_t expire_segments = 1000;  // without a word or label after which it goes; 0: never
+  uint32_t vocabulary_mb = 0;       // that words and labels of a stream may take; 0: derived
   uint32_t epochs = 0;              // 0: derived from the number of samples
   uint32_t batch = 0;               // samples; 0: derived from their number
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;
@@ -316,7 +317,7 @@ inline bool IsLinear(const ModelConfig& model) { return model.activation == Acti
 // model must not depend on the beginning of the stream. Its segments are its epochs.
 constexpr uint32_t kOpenFeatures = 1u << 20;
 constexpr uint32_t kOpenLabels = 1u << 20;
-constexpr uint32_t kMostSegments = 1'000'000;
+constexpr uint32_t kMostSegments = 1u << 31;  // one a second: 68 years
 
 // The configuration by which members know a run: that of a stream does not tell its present sizes.
 Config WithoutGrowth(Config config);

@@ -61,6 +61,16 @@ Field HiddenLayers() {
   return field;
 }
 
+Field Epochs() {
+  Field field = Number(&Config::train, &TrainConfig::epochs, 0, kMostEpochs);
+  field.parse = [number = field.parse](std::string_view text, Config* config) {
+    if (ParseNumber<uint32_t>(text) != kMostSegments) return number(text, config);
+    config->train.epochs = kMostSegments;
+    return true;
+  };
+  return field;
+}
+
 bool IsListenAddress(std::string_view text) {
   return IsPlainText(text) && WhyNotListenable(text).empty();
 }

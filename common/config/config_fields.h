@@ -155,6 +155,9 @@ Field AdvertisedAddressOrEmpty(Section Config::*section, std::string Section::*m
 // Widths of hidden layers: a number, or several with commas between them.
 Field HiddenLayers();
 
+// A number of epochs, or kMostSegments, which is derived for streams alone.
+Field Epochs();
+
 // Hours of the week (common/config/week_hours.h).
 template <typename Section>
 Field Hours(Section Config::*section, WeekHours Section::*member) {

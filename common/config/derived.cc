@@ -208,9 +208,12 @@ std::string HiddenText(const ModelConfig& model) {
 
 std::string TrainingText(const Config& config) {
   const TrainConfig& train = config.train;
-  return fmt::format("neurons {}, batches of {}, {} epoch{}, learning rate {:.2g}",
+  const std::string passes =
+      train.open_vocabulary ? fmt::format("segments of up to {} samples", train.segment_samples)
+                            : fmt::format("{} epoch{}", train.epochs, train.epochs == 1 ? "" : "s");
+  return fmt::format("neurons {}, batches of {}, {}, learning rate {:.2g}",
                      config.model.neurons == Neurons::kCentroids ? "centroids" : "learned",
-                     train.batch, train.epochs, train.epochs == 1 ? "" : "s", train.learning_rate);
+                     train.batch, passes, train.learning_rate);
 }
 
 bool FormsCentroids(const Config& config, uint64_t epoch) {

@@ -16,6 +16,9 @@ inline constexpr double kMaxRepeatsForCentroids = 16;
 // Fewer samples are trained in smaller batches, more often, and with learned neurons.
 inline constexpr uint64_t kManySamples = 30'000;
 
+// train.epochs, of data that is no stream.
+inline constexpr uint32_t kMostEpochs = 1'000'000;
+
 // model.hidden: the most units of a layer, and the most layers.
 inline constexpr uint32_t kMostHiddenUnits = 8192;
 inline constexpr size_t kMostHiddenLayers = 8;

@@ -11,9 +11,22 @@
 
 namespace dslide {
 
+namespace {
+
+// As much of a name as its first `most` bytes have, in whole characters of UTF-8.
+std::string Shortened(std::string name, size_t most) {
+  if (name.size() <= most) return name;
+  while (most > 0 && (static_cast<unsigned char>(name[most]) & 0xc0u) == 0x80u) --most;
+  name.resize(most);
+  return name;
+}
+
+}  // namespace
+
 OpenNames::OpenNames(StoredNames known, const StoredNames& candidates) : known_(std::move(known)) {
   for (uint32_t id = 0; id < known_.names.size(); ++id) {
     if (!known_.names[id].empty()) ids_.emplace(known_.hashes[id], id);
+    name_bytes_ += known_.names[id].size();
   }
   for (auto id = static_cast<uint32_t>(known_.names.size()); id-- > 0;) {
     if (known_.names[id].empty()) free_.push_back(id);
@@ -21,6 +34,7 @@ OpenNames::OpenNames(StoredNames known, const StoredNames& candidates) : known_(
   for (size_t i = 0; i < candidates.names.size(); ++i) {
     candidates_[candidates.hashes[i]] = {candidates.names[i], candidates.counts[i],
                                          candidates.seen[i], candidates.blocks[i]};
+    candidate_bytes_ += candidates.names[i].size();
   }
 }
 
@@ -83,6 +97,9 @@ void OpenNames::Admit(const Rules& rules, Change* change) {
     const size_t room = rules.most - std::min<size_t>(rules.most, ids_.size());
     admitted.resize(std::min(admitted.size(), room));
   }
+  const size_t room = RoomFor(admitted, rules);
+  change->kept_out = static_cast<uint32_t>(admitted.size() - room);
+  admitted.resize(room);
   std::vector<uint64_t> hashes;
   for (const auto& [hash, candidate] : admitted) hashes.push_back(hash);
   for (const uint64_t hash : hashes) {
@@ -91,8 +108,23 @@ void OpenNames::Admit(const Rules& rules, Change* change) {
   std::ranges::sort(change->again);
 }
 
+// How many of them, from the first on.
+size_t OpenNames::RoomFor(std::span<const std::pair<uint64_t, const Candidate*>> admitted,
+                          const Rules& rules) const {
+  size_t bytes = name_bytes_, fit = 0;
+  for (const auto& [hash, candidate] : admitted) {
+    bytes += candidate->name.size();
+    const bool has_id = fit < free_.size() || fit - free_.size() < rules.most_new_ids;
+    if (!has_id || bytes > kMostNameBytes) break;
+    ++fit;
+  }
+  return fit;
+}
+
 uint32_t OpenNames::GiveId(uint64_t hash, Candidate candidate, Change* change) {
   ++change->taken_up;
+  candidate_bytes_ -= candidate.name.size();
+  name_bytes_ += candidate.name.size();
   auto id = static_cast<uint32_t>(known_.names.size());
   if (free_.empty()) {
     known_.hashes.push_back(hash);
@@ -121,6 +153,7 @@ void OpenNames::Expire(uint32_t segment, uint32_t expire_segments, Change* chang
     known_.hashes[id] = 0;
     known_.blocks[id] = 0;
     known_.counts[id] = 0;
+    name_bytes_ -= known_.names[id].size();
     known_.names[id].clear();
     change->gone.push_back(id);
   }
@@ -132,17 +165,23 @@ void OpenNames::Expire(uint32_t segment, uint32_t expire_segments, Change* chang
 void OpenNames::ForgetCandidates(uint32_t segment, uint32_t expire_segments) {
   if (expire_segments > 0) {
     std::erase_if(candidates_, [&](const auto& entry) {
-      return segment - entry.second.seen >= expire_segments;
+      if (segment - entry.second.seen < expire_segments) return false;
+      candidate_bytes_ -= entry.second.name.size();
+      return true;
     });
   }
-  if (candidates_.size() <= kMostCandidates) return;
+  if (candidates_.size() <= kMostCandidates && candidate_bytes_ <= kMostCandidateBytes) return;
   std::vector<std::tuple<uint32_t, float, uint64_t>> oldest;
   for (const auto& [hash, candidate] : candidates_) {
     oldest.emplace_back(candidate.seen, candidate.count, hash);
   }
   std::ranges::sort(oldest);
-  oldest.resize(oldest.size() - kMostCandidates / 2);
-  for (const auto& [seen, count, hash] : oldest) candidates_.erase(hash);
+  for (const auto& [seen, count, hash] : oldest) {
+    if (candidates_.size() <= kMostCandidates / 2 && candidate_bytes_ <= kMostCandidateBytes / 2) {
+      break;
+    }
+    candidate_bytes_ -= candidates_.extract(hash).mapped().name.size();
+  }
 }
 
 OpenVocabulary::OpenVocabulary(const TextConfig& config, State state)
@@ -172,10 +211,24 @@ OpenVocabulary::Change OpenVocabulary::Take(std::span<const Record> records, con
   const auto admit = static_cast<float>(rules.admit_count);
   const auto most_count = static_cast<float>(std::max(1.0, config_.max_share * counted_));
   Change change;
+  // Labels first: they are the fewer ones, and what a model is for.
+  const Limit& limit = rules.limit;
+  change.labels = labels_.End(
+      segment_, {admit, rules.expire_segments, 0, 0, NewIds(limit, labels_, limit.label_bytes)});
   change.features =
-      features_.End(segment_, {admit, rules.expire_segments, most_count, config_.max_features});
-  change.labels = labels_.End(segment_, {admit, rules.expire_segments, 0, 0});
+      features_.End(segment_, {admit, rules.expire_segments, most_count, config_.max_features,
+                               NewIds(limit, features_, limit.feature_bytes)});
   return change;
+}
+
+// How many ids there is room for beside those that there are.
+size_t OpenVocabulary::NewIds(const Limit& limit, const OpenNames& of, uint64_t bytes_of_id) const {
+  const auto less = [](uint64_t from, uint64_t taken) { return from - std::min(from, taken); };
+  const uint64_t all = features_.size() * limit.feature_bytes + labels_.size() * limit.label_bytes;
+  const uint64_t share = limit.bytes - limit.bytes / 8;
+  const uint64_t bytes = std::min(less(limit.bytes, all), less(share, of.size() * bytes_of_id));
+  const size_t ids = less(kMostIds, size_t{features_.size()} + labels_.size());
+  return std::min<size_t>(bytes / bytes_of_id, ids);
 }
 
 void OpenVocabulary::Count(const Record& record) {
@@ -187,10 +240,10 @@ void OpenVocabulary::Count(const Record& record) {
     const uint32_t t = order_[at];
     if (at > 0 && terms[order_[at - 1]] == terms[t]) continue;
     features_.Note(terms[t], static_cast<uint8_t>(extractor_.BlockOf(t)), segment_,
-                   [&] { return extractor_.NameOf(t); });
+                   [&] { return Shortened(extractor_.NameOf(t), kLongestName); });
   }
   for (const std::string& label : record.labels) {
-    if (label.empty()) continue;
+    if (label.empty() || label.size() > kLongestLabel) continue;
     labels_.Note(XXH3_64bits(label.data(), label.size()), 0, segment_, [&] { return label; });
   }
 }

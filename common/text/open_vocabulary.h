@@ -9,15 +9,20 @@
 // A feature's weight is its idf (vectorizer.h) by counts that fall with time: what was long ago
 // counts less. It changes from segment to segment.
 //
-// Candidates are bounded by kMostCandidates; beyond, those that were seen longest ago go, the rarer
-// ones first.
+// Memory is bounded whatever comes. Where OpenVocabulary::Limit leaves no room, names wait as
+// candidates until others are forgotten. Candidates are bounded by kMostCandidates and
+// kMostCandidateBytes; beyond, those that were seen longest ago go, the rarer ones first. A label
+// of more than kLongestLabel bytes is none, and of a feature's name so much is kept as
+// kLongestName says: the hash is what counts.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/config/config.h"
@@ -41,15 +46,19 @@ struct StoredNames {
 class OpenNames {
  public:
   static constexpr size_t kMostCandidates = size_t{1} << 20;
+  static constexpr size_t kMostCandidateBytes = size_t{128} << 20;  // of their names
+  static constexpr size_t kMostNameBytes = size_t{256} << 20;       // of names with ids
 
   struct Rules {
     float admit_count = 1;
     uint32_t expire_segments = 0;  // 0: never
     float most_count = 0;          // names of more samples are not taken up; 0: all are
     size_t most = 0;               // ids in use at once; 0: any number
+    size_t most_new_ids = std::numeric_limits<size_t>::max();  // that no name has had before
   };
   struct Change {
     uint32_t taken_up = 0;
+    uint32_t kept_out = 0;        // had enough samples, but there is no room
     std::vector<uint32_t> again;  // of these, ids that another name had before; ascending
     std::vector<uint32_t> gone;   // ids of names that are forgotten; ascending
   };
@@ -68,7 +77,10 @@ class OpenNames {
       return;
     }
     const auto [found, is_new] = candidates_.try_emplace(hash);
-    if (is_new) found->second.name = make_name();
+    if (is_new) {
+      found->second.name = make_name();
+      candidate_bytes_ += found->second.name.size();
+    }
     if (found->second.seen != segment) touched_.push_back(hash);
     found->second.block = block;
     found->second.count += 1;
@@ -96,19 +108,37 @@ class OpenNames {
   void Admit(const Rules& rules, Change* change);
   void Expire(uint32_t segment, uint32_t expire_segments, Change* change);
   void ForgetCandidates(uint32_t segment, uint32_t expire_segments);
+  size_t RoomFor(std::span<const std::pair<uint64_t, const Candidate*>> admitted,
+                 const Rules& rules) const;
 
   StoredNames known_;                           // by id
+  size_t name_bytes_ = 0;                       // of names in known_
   std::unordered_map<uint64_t, uint32_t> ids_;  // by hash
   std::vector<uint32_t> free_;                  // descending
   std::unordered_map<uint64_t, Candidate> candidates_;
+  size_t candidate_bytes_ = 0;     // of their names
   std::vector<uint64_t> touched_;  // candidates that the segment in progress has
 };
 
 class OpenVocabulary {
  public:
+  static constexpr size_t kLongestLabel = 1024;
+  static constexpr size_t kLongestName = 256;
+  static constexpr size_t kMostIds = size_t{1} << 24;  // of features and labels together
+
+  // What ids may take. Features have at most seven eighths of it, and so have labels: none of them
+  // keeps the others out.
+  struct Limit {
+    uint64_t bytes = std::numeric_limits<uint64_t>::max();
+    uint64_t feature_bytes = 1;  // of an id, at least 1
+    uint64_t label_bytes = 1;
+    bool operator==(const Limit&) const = default;
+  };
   struct Rules {
     uint32_t admit_count = 2;
     uint32_t expire_segments = 0;
+    Limit limit = {};
+    bool operator==(const Rules&) const = default;
   };
   // What a segment has changed.
   struct Change {
@@ -139,6 +169,7 @@ class OpenVocabulary {
 
  private:
   void Count(const Record& record);
+  size_t NewIds(const Limit& limit, const OpenNames& of, uint64_t bytes_of_id) const;
 
   TextConfig config_;
   TermExtractor extractor_;

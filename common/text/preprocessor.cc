@@ -216,8 +216,9 @@ std::string StoredConfig(const TextConfig& text_config, uint32_t format) {
   config.text = text_config;
   std::string text = FormatConfig(config);
   if (format < 3) {
-    for (const char* key : {"activation", "dense_rate", "dense_batches", "open_vocabulary",
-                            "segment_samples", "segment_s", "admit_count", "expire_segments"}) {
+    for (const char* key :
+         {"activation", "dense_rate", "dense_batches", "open_vocabulary", "segment_samples",
+          "segment_s", "admit_count", "expire_segments", "vocabulary_mb"}) {
       EraseKey(key, 0, &text);
     }
     for (const char* key : {"format", "window", "min_count", "subsample", "decay"}) {

@@ -10,31 +10,12 @@ namespace dslide {
 
 namespace {
 
-struct RowMemory {
-  uint64_t input;
-  uint64_t neuron;
-};
-
 // The weights and moments of a row.
 uint64_t VectorBytes(const Config& config, uint64_t width) {
   const uint64_t weight = config.model.precision == Precision::kBf16 ? 2 : 4;
   const uint64_t moment = config.train.moments == MomentPrecision::kBf16 ? 2 : 4;
   const uint64_t moments = config.train.optimizer == OptimizerKind::kAdam ? 2 : 0;
   return width * (weight + moments * moment);
-}
-
-RowMemory BytesOfRows(const Config& config) {
-  constexpr uint64_t kScalars = 16;  // bias and optimiser scalars of a row
-  constexpr uint64_t kCode = 2, kEntry = 4;
-  constexpr uint64_t kMass = 13;  // and the neuron's place in its class
-  const ModelConfig& model = config.model;
-  const auto row = [&](uint64_t width) { return VectorBytes(config, width) + kScalars; };
-  // One more table is always being built, with the codes of its counting stage; a flag says whether
-  // the row changed.
-  const uint64_t hashed = (config.hash.tables + 1) * (kCode + kEntry) + 1;
-  const uint64_t index =
-      (model.active == ActiveSet::kLsh ? hashed : 0) + (DrawsByMass(model) ? kMass : 0);
-  return {row(model.hidden), row(OutputWidth(model)) + index};
 }
 
 // Of the disk tier's files for all rows (server/rows/tier/row_log.h): sectors, a third more, and
@@ -51,8 +32,22 @@ uint64_t FileBytes(const Config& config) {
 
 }  // namespace
 
+RowMemory MemoryOfRows(const Config& config) {
+  constexpr uint64_t kScalars = 16;  // bias and optimiser scalars of a row
+  constexpr uint64_t kCode = 2, kEntry = 4;
+  constexpr uint64_t kMass = 13;  // and the neuron's place in its class
+  const ModelConfig& model = config.model;
+  const auto row = [&](uint64_t width) { return VectorBytes(config, width) + kScalars; };
+  // One more table is always being built, with the codes of its counting stage; a flag says whether
+  // the row changed.
+  const uint64_t hashed = (config.hash.tables + 1) * (kCode + kEntry) + 1;
+  const uint64_t index =
+      (model.active == ActiveSet::kLsh ? hashed : 0) + (DrawsByMass(model) ? kMass : 0);
+  return {row(model.hidden), row(OutputWidth(model)) + index};
+}
+
 std::vector<uint64_t> SlotMemoryBytes(const Config& config) {
-  const RowMemory row = BytesOfRows(config);
+  const RowMemory row = MemoryOfRows(config);
   const SlotRange input = InputSlots(config.cluster), output = OutputSlots(config.cluster);
   std::vector<uint64_t> bytes;
   for (uint32_t s = 0; s < config.cluster.slots; ++s) {
@@ -69,7 +64,7 @@ uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_byt
   constexpr uint64_t kTierRow = 17;  // that the tier keeps a row in memory
   constexpr uint64_t kSpare = 8;     // executors have more or less than their share: an eighth
   const uint64_t all = ModelMemoryBytes(config);
-  const RowMemory row = BytesOfRows(config);
+  const RowMemory row = MemoryOfRows(config);
   const ModelConfig& model = config.model;
   // Beside the vectors.
   const uint64_t kept =

@@ -9,6 +9,12 @@
 
 namespace dslide {
 
+struct RowMemory {
+  uint64_t input;
+  uint64_t neuron;
+};
+// Bytes of a row.
+RowMemory MemoryOfRows(const Config& config);
 // [V] Bytes of each slot.
 std::vector<uint64_t> SlotMemoryBytes(const Config& config);
 // Bytes of all slots.

@@ -19,21 +19,25 @@ Status CheckSameSamples(const RunInputs& inputs, uint64_t checksum) {
                   inputs.config.train.data));
 }
 
+// `where`: the configuration `then` is stored.
+Status CheckSameKeys(const Config& now, const Config& then, const std::string& where) {
+  const ConfigKey* key = FixedKeyThatDiffers(WithoutGrowth(now), WithoutGrowth(then));
+  if (key == nullptr) return {};
+  return BadInput(fmt::format("--resume: {} is {} but {} in {}; it cannot change", key->FullName(),
+                              key->field.format(now), key->field.format(then), where));
+}
+
 // What a stored row holds and which batches there are must be as when `checkpoint` was written.
 Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const Config& stored,
                       const std::string& checkpoint) {
-  const auto differs = [&](const std::string& what, const auto& now, const auto& then) {
-    return BadInput(fmt::format("--resume: {} is {} but {} in checkpoint {}; it cannot change",
-                                what, now, then, checkpoint));
-  };
+  const std::string where = "checkpoint " + checkpoint;
   if (manifest.train_samples != inputs.EpochSamples()) {
-    return differs("the number of training samples", inputs.EpochSamples(), manifest.train_samples);
+    return BadInput(
+        fmt::format("--resume: the number of training samples is {} but {} in {}; it cannot change",
+                    inputs.EpochSamples(), manifest.train_samples, where));
   }
   DSLIDE_RETURN_IF_ERROR(CheckSameSamples(inputs, manifest.train_checksum));
-  const Config now = WithoutGrowth(inputs.config), then = WithoutGrowth(stored);
-  const ConfigKey* key = FixedKeyThatDiffers(now, then);
-  if (key == nullptr) return {};
-  return differs(key->FullName(), key->field.format(now), key->field.format(then));
+  return CheckSameKeys(inputs.config, stored, where);
 }
 
 }  // namespace
@@ -44,6 +48,21 @@ Status CheckSomethingToResume(bool began, const LedgerState& ledger,
   if (found.ok() || ledger.live || (began && ledger.last_checkpoint.empty())) return {};
   if (began) return CheckpointsAreGone(ledger, checkpoint_directory);
   return found.error();
+}
+
+Status CheckKeysToResume(const RunInputs& inputs) {
+  if (inputs.ledger.opened) {
+    const Result<Config> config = ParseConfig(inputs.ledger.run.config, "the ledger");
+    DSLIDE_RETURN_IF_ERROR(config);
+    return CheckSameKeys(inputs.config, *config, "the run's ledger");
+  }
+  const Result<std::string> found = FindCheckpoint(inputs.checkpoint_directory);
+  if (!found.ok()) return {};
+  const Result<Manifest> manifest = ReadManifest(*found);
+  DSLIDE_RETURN_IF_ERROR(manifest);
+  const Result<Config> config = ParseConfig(manifest->config, *found + "/manifest");
+  DSLIDE_RETURN_IF_ERROR(config);
+  return CheckSameKeys(inputs.config, *config, "checkpoint " + *found);
 }
 
 bool IsFinished(const LedgerState& ledger, Config config) {

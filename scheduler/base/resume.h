@@ -16,6 +16,10 @@ Status FindWhatToResume(bool began, RunInputs* inputs);
 Status CheckSomethingToResume(bool began, const LedgerState& ledger,
                               const std::string& checkpoint_directory);
 
+// The same errors of keys that cannot change, as far as they show before any data is read: for a
+// run whose data depends on them. REQUIRES a resolved configuration.
+Status CheckKeysToResume(const RunInputs& inputs);
+
 // Whether a run has done all that `config` asks for, as the user gave it but with absolute paths:
 // training and evaluation. Needs no data. False also where the configuration would be refused, or
 // other files are named.

@@ -104,6 +104,10 @@ class Checkpointer {
   void AnswerWaiters(const std::string& error, const Roster& roster, Outbox* out);
 
   bool round() const { return generation_.round.has_value(); }
+  // Of the checkpoint in the making; 0: there is none.
+  uint64_t preprocessor() const {
+    return generation_.round ? generation_.round->manifest.preprocessor : 0;
+  }
   // A server may be writing: in a round, or in one that was given up.
   bool Writing(const Roster& roster) const;
   bool has_waiters() const { return !waiters_.empty(); }

@@ -67,6 +67,8 @@ class SchedulerCore {
     return run_.InPass() && run_.checkpointer.WantsRoom(now_ms);
   }
   Effects OnRoom(bool fits, size_t kept, const std::string& problem, int64_t now_ms);
+  // Checksum of the preprocessor that the checkpoint in the making needs; 0: there is none.
+  uint64_t PreprocessorToBeSaved() const { return run_.checkpointer.preprocessor(); }
   // The checkpoint that a hook reads stays; "": none.
   void HoldCheckpoint(const std::string& name) { run_.checkpointer.Hold(name); }
   Effects OnLedgerFailure(const Status& status, int64_t now_ms);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/data/text_stream.h"
@@ -29,12 +30,15 @@ std::string LeftOut(uint64_t lines, const std::string& first) {
 
 }  // namespace
 
-SegmentMaker::SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last)
+SegmentMaker::SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last,
+                           const OpenVocabulary::Limit& limit)
     : train_(train),
-      text_(text),
+      limit_(limit),
       last_(std::move(last)),
-      vocabulary_(text, std::move(last_.vocabulary)),
-      has_format_(last_.number > 0) {}
+      vocabulary_(text, std::exchange(last_.vocabulary, {}).value_or(OpenVocabulary::State())),
+      has_format_(last_.number > 0) {
+  DSLIDE_CHECK(vocabulary_.segment() == last_.number);
+}
 
 void SegmentMaker::Add(std::string_view bytes) {
   lines_ += static_cast<uint64_t>(std::ranges::count(bytes, '\n'));
@@ -90,27 +94,40 @@ Result<std::optional<SegmentMaker::Made>> SegmentMaker::MakeNext(bool ended) {
     if (cut.bad > 0) left_out_ = LeftOut(cut.bad, cut.first_bad);
     return std::optional<Made>();
   }
-  const OpenVocabulary::Change change =
-      vocabulary_.Take(cut.records, {train_.admit_count, train_.expire_segments});
+  last_.rules = {train_.admit_count, train_.expire_segments, limit_};
+  const OpenVocabulary::Change change = vocabulary_.Take(cut.records, last_.rules);
+  kept_out_ = change.labels.kept_out + change.features.kept_out;
   Made made =
       Encode(cut.records, std::make_shared<const Preprocessor>(vocabulary_.MakePreprocessor()));
   last_.number++;
   last_.samples = static_cast<uint32_t>(cut.records.size());
-  last_.growth = {last_.number,      vocabulary_.features().size(), vocabulary_.labels().size(),
-                  last_.samples,     change.features.again,         change.labels.again,
-                  change.labels.gone};
+  last_.growth = GrowthBy(change, vocabulary_, cut.records.size());
   last_.checksum = ChecksumOf(made.preprocessor.get());
-  last_.vocabulary = vocabulary_.Save();
   made.segment.growth = last_.growth;
   made.segment.preprocessor = last_.checksum;
   made.segment.line = LineOf(cut, change);
   return std::optional(std::move(made));
 }
 
-SegmentMaker::Made SegmentMaker::MakeAgain(const TextConfig& text, const StoredSegment& stored,
+Growth SegmentMaker::GrowthBy(const OpenVocabulary::Change& change,
+                              const OpenVocabulary& vocabulary, size_t samples) {
+  return {vocabulary.segment(),       vocabulary.features().size(),
+          vocabulary.labels().size(), static_cast<uint32_t>(samples),
+          change.features.again,      change.labels.again,
+          change.labels.gone};
+}
+
+bool SegmentMaker::TakeAgain(const StoredSegment& stored, std::string_view bytes,
+                             OpenVocabulary* vocabulary) {
+  const Cut cut = Parse(stored.format, bytes, stored.samples, true, 0);
+  const OpenVocabulary::Change change = vocabulary->Take(cut.records, stored.rules);
+  return GrowthBy(change, *vocabulary, cut.records.size()) == stored.growth;
+}
+
+SegmentMaker::Made SegmentMaker::MakeAgain(const StoredSegment& stored,
+                                           const OpenVocabulary& vocabulary,
                                            std::string_view bytes) {
   const Cut cut = Parse(stored.format, bytes, stored.samples, true, 0);
-  const OpenVocabulary vocabulary(text, stored.vocabulary);
   Made made =
       Encode(cut.records, std::make_shared<const Preprocessor>(vocabulary.MakePreprocessor()));
   made.segment.growth = stored.growth;
@@ -147,6 +164,9 @@ std::string SegmentMaker::LineOf(const Cut& cut, const OpenVocabulary::Change& c
                                  vocabulary_.labels().in_use(), change.labels.taken_up,
                                  change.labels.gone.size(), vocabulary_.features().in_use(),
                                  change.features.taken_up, change.features.gone.size());
+  if (kept_out_ > 0) {
+    line += fmt::format("; no room for {} (train.vocabulary_mb)", Plural(kept_out_, "more name"));
+  }
   if (cut.bad > 0) {
     line += "; " + LeftOut(cut.bad, cut.first_bad);
   }

@@ -28,8 +28,10 @@ class SegmentMaker {
     std::shared_ptr<const Preprocessor> preprocessor;
   };
 
-  // Goes on after `last`; number 0: from the beginning.
-  SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last);
+  // Goes on after `last`, which has its vocabulary; number 0: from the beginning. `limit`: what
+  // labels and words may take.
+  SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last,
+               const OpenVocabulary::Limit& limit = {});
 
   // The next bytes of the stream.
   void Add(std::string_view bytes);
@@ -38,10 +40,14 @@ class SegmentMaker {
   size_t pending() const { return bytes_.size(); }
   size_t longest_open() const { return bytes_.size() - whole_; }
 
-  // The last segment made: its number, where it ends in the stream, and all of it.
+  // The last segment made: its number, where it ends in the stream, and all of it but the
+  // vocabulary.
   uint32_t number() const { return last_.number; }
   uint64_t end() const { return last_.end; }
   const StoredSegment& stored() const { return last_; }
+  const OpenVocabulary& vocabulary() const { return vocabulary_; }
+  // Names of the last segment that had enough samples, but no room.
+  uint32_t kept_out() const { return kept_out_; }
   Preprocessor MakePreprocessor() const { return vocabulary_.MakePreprocessor(); }
 
   // The next segment, of the lines that wait; nullopt: none of them is a record, and they are left
@@ -53,8 +59,12 @@ class SegmentMaker {
   std::string TakeLeftOut() { return std::exchange(left_out_, ""); }
 
   // The segment as it was. `bytes`: of the stream, as `stored` says.
-  static Made MakeAgain(const TextConfig& text, const StoredSegment& stored,
+  static Made MakeAgain(const StoredSegment& stored, const OpenVocabulary& vocabulary,
                         std::string_view bytes);
+  // `vocabulary` is that of the segment before; it becomes that of this one. False: the model does
+  // not grow by it as it did.
+  [[nodiscard]] static bool TakeAgain(const StoredSegment& stored, std::string_view bytes,
+                                      OpenVocabulary* vocabulary);
 
  private:
   struct Cut {
@@ -71,14 +81,18 @@ class SegmentMaker {
   Status FindFormat(bool ended);
   std::string LineOf(const Cut& cut, const OpenVocabulary::Change& change) const;
 
+  static Growth GrowthBy(const OpenVocabulary::Change& change, const OpenVocabulary& vocabulary,
+                         size_t samples);
+
   TrainConfig train_;
-  TextConfig text_;
+  OpenVocabulary::Limit limit_;
   StoredSegment last_;
   OpenVocabulary vocabulary_;
   std::string bytes_;  // from last_.end on
   size_t whole_ = 0;   // of them, up to the end of the last whole line
   uint64_t lines_ = 0;
   bool has_format_;
+  uint32_t kept_out_ = 0;
   std::string left_out_;
 };
 

@@ -2,13 +2,16 @@
 
 #include <fmt/core.h>
 
+#include <charconv>
+
 #include "common/data/whole_file.h"
 #include "vocabulary_generated.h"
 
 namespace dslide {
 namespace {
 
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
+constexpr const char* kPrefix = "segment-";
 
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
@@ -24,8 +27,8 @@ Offset<wire::Names> Build(FlatBufferBuilder& to, const StoredNames& names) {
                                  &bytes, &ends);
 }
 
-// False: damaged.
-bool Read(const wire::Names* stored, StoredNames* names) {
+// False: damaged. Takes the names over if they are `wanted`.
+bool Read(const wire::Names* stored, bool wanted, StoredNames* names) {
   if (stored == nullptr || stored->hashes() == nullptr || stored->blocks() == nullptr ||
       stored->counts() == nullptr || stored->seen() == nullptr || stored->names() == nullptr ||
       stored->name_ends() == nullptr) {
@@ -36,6 +39,7 @@ bool Read(const wire::Names* stored, StoredNames* names) {
       stored->seen()->size() != size || stored->name_ends()->size() != size) {
     return false;
   }
+  if (!wanted) return true;
   names->hashes.assign(stored->hashes()->begin(), stored->hashes()->end());
   names->blocks.assign(stored->blocks()->begin(), stored->blocks()->end());
   names->counts.assign(stored->counts()->begin(), stored->counts()->end());
@@ -59,29 +63,46 @@ std::vector<uint32_t> Numbers(const flatbuffers::Vector<uint32_t>* v) {
 
 }  // namespace
 
-std::string SegmentName(uint32_t number) { return fmt::format("segment-{:09}", number); }
+std::string SegmentName(uint32_t number) { return fmt::format("{}{:09}", kPrefix, number); }
 
-Status WriteSegment(const std::string& directory, const StoredSegment& segment) {
+uint32_t SegmentNumberOf(const std::string& name) {
+  const std::string_view prefix = kPrefix;
+  uint32_t number = 0;
+  if (!name.starts_with(prefix)) return 0;
+  const char* end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + prefix.size(), end, number);
+  return parsed.ec == std::errc() && parsed.ptr == end ? number : 0;
+}
+
+Result<uint64_t> WriteSegment(const std::string& directory, const StoredSegment& segment) {
   FlatBufferBuilder builder;
-  const auto features = Build(builder, segment.vocabulary.features);
-  const auto new_features = Build(builder, segment.vocabulary.new_features);
-  const auto labels = Build(builder, segment.vocabulary.labels);
-  const auto new_labels = Build(builder, segment.vocabulary.new_labels);
+  Offset<wire::Names> features, new_features, labels, new_labels;  // null: none
+  if (segment.vocabulary) {
+    features = Build(builder, segment.vocabulary->features);
+    new_features = Build(builder, segment.vocabulary->new_features);
+    labels = Build(builder, segment.vocabulary->labels);
+    new_labels = Build(builder, segment.vocabulary->new_labels);
+  }
   const auto features_again = builder.CreateVector(segment.growth.features_again);
   const auto labels_again = builder.CreateVector(segment.growth.labels_again);
   const auto labels_gone = builder.CreateVector(segment.growth.labels_gone);
   wire::FinishVocabularyBuffer(
-      builder,
-      wire::CreateVocabulary(builder, kFormat, segment.number, static_cast<uint8_t>(segment.format),
-                             segment.begin, segment.end, segment.samples, segment.lines,
-                             segment.vocabulary.counted, features, new_features, labels, new_labels,
-                             features_again, labels_again, labels_gone, segment.checksum));
-  return WriteWholeFile(
+      builder, wire::CreateVocabulary(
+                   builder, kFormat, segment.number, static_cast<uint8_t>(segment.format),
+                   segment.begin, segment.end, segment.samples, segment.lines,
+                   segment.vocabulary ? segment.vocabulary->counted : 0, features, new_features,
+                   labels, new_labels, features_again, labels_again, labels_gone, segment.checksum,
+                   segment.growth.features, segment.growth.labels, segment.rules.admit_count,
+                   segment.rules.expire_segments, segment.rules.limit.bytes,
+                   segment.rules.limit.feature_bytes, segment.rules.limit.label_bytes));
+  DSLIDE_RETURN_IF_ERROR(WriteWholeFile(
       fmt::format("{}/{}", directory, SegmentName(segment.number)),
-      {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()});
+      {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()}));
+  return uint64_t{builder.GetSize()};
 }
 
-Result<StoredSegment> ReadSegment(const std::string& directory, uint32_t number) {
+Result<StoredSegment> ReadSegment(const std::string& directory, uint32_t number,
+                                  bool with_vocabulary) {
   const std::string path = fmt::format("{}/{}", directory, SegmentName(number));
   const Result<std::string> bytes = ReadWholeFile(path);
   DSLIDE_RETURN_IF_ERROR(bytes);
@@ -92,31 +113,44 @@ Result<StoredSegment> ReadSegment(const std::string& directory, uint32_t number)
   };
   if (bytes->size() < 8 || !wire::VerifyVocabularyBuffer(verifier)) return damaged();
   const wire::Vocabulary& stored = *wire::GetVocabulary(data);
-  if (stored.format() != kFormat) {
-    return BadInput(
-        fmt::format("{}: format {}, this program reads format {}", path, stored.format(), kFormat));
+  if (stored.format() == 0 || stored.format() > kFormat) {
+    return BadInput(fmt::format("{}: format {}, this program reads formats 1 to {}", path,
+                                stored.format(), kFormat));
   }
   StoredSegment segment;
-  OpenVocabulary::State& vocabulary = segment.vocabulary;
+  segment.has_vocabulary = stored.format() == 1 || stored.features() != nullptr;
   if (stored.number() != number || stored.end() < stored.begin() ||
-      stored.record_format() > static_cast<uint8_t>(RecordFormat::kPlainText) ||
-      !Read(stored.features(), &vocabulary.features) ||
-      !Read(stored.new_features(), &vocabulary.new_features) ||
-      !Read(stored.labels(), &vocabulary.labels) ||
-      !Read(stored.new_labels(), &vocabulary.new_labels)) {
+      stored.record_format() > static_cast<uint8_t>(RecordFormat::kPlainText)) {
     return damaged();
   }
-  segment.number = vocabulary.segment = number;
+  if (segment.has_vocabulary) {
+    OpenVocabulary::State& vocabulary = segment.vocabulary.emplace();
+    if (!Read(stored.features(), with_vocabulary, &vocabulary.features) ||
+        !Read(stored.new_features(), with_vocabulary, &vocabulary.new_features) ||
+        !Read(stored.labels(), with_vocabulary, &vocabulary.labels) ||
+        !Read(stored.new_labels(), with_vocabulary, &vocabulary.new_labels)) {
+      return damaged();
+    }
+    vocabulary.segment = number;
+    vocabulary.counted = stored.counted();
+    if (!with_vocabulary) segment.vocabulary.reset();
+  } else if (stored.feature_bytes() == 0 || stored.label_bytes() == 0) {
+    return damaged();
+  }
+  segment.number = number;
   segment.format = static_cast<RecordFormat>(stored.record_format());
   segment.begin = stored.begin();
   segment.end = stored.end();
   segment.lines = stored.lines();
   segment.samples = static_cast<uint32_t>(stored.samples());
   segment.checksum = stored.checksum();
-  vocabulary.counted = stored.counted();
+  segment.rules = {stored.admit_count(),
+                   stored.expire_segments(),
+                   {stored.limit_bytes(), stored.feature_bytes(), stored.label_bytes()}};
+  const bool first_format = stored.format() == 1;
   segment.growth = {number,
-                    static_cast<uint32_t>(vocabulary.features.names.size()),
-                    static_cast<uint32_t>(vocabulary.labels.names.size()),
+                    first_format ? stored.features()->hashes()->size() : stored.num_features(),
+                    first_format ? stored.labels()->hashes()->size() : stored.num_labels(),
                     segment.samples,
                     Numbers(stored.features_again()),
                     Numbers(stored.labels_again()),

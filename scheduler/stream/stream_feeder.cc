@@ -19,6 +19,8 @@
 #include "common/text/record_file.h"
 #include "common/text/samples.h"
 #include "scheduler/stream/segment_maker.h"
+#include "scheduler/stream/segment_shelf.h"
+#include "scheduler/stream/source_mark.h"
 #include "scheduler/stream/spool.h"
 #include "scheduler/stream/stream_source.h"
 
@@ -44,11 +46,14 @@ void Clear(int event) {
 // All that the feeder's thread owns.
 class StreamFeeder::Worker {
  public:
-  Worker(StreamPlace place, Spool spool, StreamSource source, StoredSegment last)
+  Worker(StreamPlace place, Spool spool, StreamSource source, SegmentShelf shelf,
+         StoredSegment last, std::optional<SourceMark> mark)
       : place_(std::move(place)),
         spool_(std::move(spool)),
         source_(std::move(source)),
-        maker_(place_.train, place_.text, std::move(last)) {}
+        shelf_(std::move(shelf)),
+        mark_(std::move(mark)),
+        maker_(place_.train, place_.text, std::move(last), place_.limit) {}
 
   void Run(Orders* orders, int wake, int ready);
   Status Begin();
@@ -58,14 +63,23 @@ class StreamFeeder::Worker {
   Result<Fed> LoadAgain(uint32_t number);
   Result<std::optional<Fed>> MakeNext(bool waits);
   Status Fetch(int wake, bool waits);
-  void Forget(uint32_t oldest, const std::set<uint64_t>& preprocessors);
+  Status MarkSource();
+  void SayKeptOut();
+  Status Forget(const Orders::Forgetting& forgetting);
   StreamEnd EndAt(uint32_t number);
+  // Waiting for more would make the next segment no longer.
+  bool IsFull() const {
+    return maker_.lines() >= place_.train.segment_samples || maker_.pending() >= kMostBytes;
+  }
   bool HasLines() const { return maker_.lines() > 0 || (source_ended_ && maker_.pending() > 0); }
 
   const StreamPlace place_;
   Spool spool_;
   StreamSource source_;
+  SegmentShelf shelf_;
+  std::optional<SourceMark> mark_;
   SegmentMaker maker_;
+  bool said_kept_out_ = false;
   bool ended_ = false;
   // By itself, so that its last line is whole. After a signal the rest of a line may come yet.
   bool source_ended_ = false;
@@ -81,22 +95,24 @@ Status StreamFeeder::Worker::Begin() {
   Result<std::string> rest = spool_.Read(maker_.end(), spool_.end());
   DSLIDE_RETURN_IF_ERROR(rest);
   maker_.Add(*rest);
-  return {};
+  return MarkSource();
 }
 
 void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
   while (true) {
-    uint32_t wanted = 0, oldest = 0;
-    std::set<uint64_t> preprocessors;
+    uint32_t wanted = 0;
+    std::optional<Orders::Forgetting> forgetting;
     {
       const std::lock_guard lock(orders->mutex);
       if (orders->stop) return;
       ended_ = ended_ || orders->end;
       wanted = orders->wanted;
-      oldest = std::exchange(orders->oldest, 0);
-      preprocessors.swap(orders->preprocessors);
+      forgetting = std::exchange(orders->forgetting, std::nullopt);
     }
-    if (oldest > 0) Forget(oldest, preprocessors);
+    if (forgetting) {
+      const Status forgotten = Forget(*forgetting);
+      if (!forgotten.ok()) LogWarning("train.data: " + forgotten.error().message);
+    }
     Result<std::optional<Delivery>> delivery = Deliver(wanted);
     if (!delivery.ok()) {  // nothing comes any more
       if (why_.ok()) why_ = delivery.error();
@@ -159,7 +175,7 @@ StreamEnd StreamFeeder::Worker::EndAt(uint32_t number) {
 }
 
 Result<StreamFeeder::Fed> StreamFeeder::Worker::LoadAgain(uint32_t number) {
-  Result<StoredSegment> stored = ReadSegment(place_.directory, number);
+  const Result<StoredSegment> stored = shelf_.Read(number);
   DSLIDE_RETURN_IF_ERROR(stored);
   if (stored->begin < spool_.begin() || stored->end > spool_.end()) {
     return BadInput(fmt::format("{}: bytes {} to {} of the stream are gone", place_.directory,
@@ -167,7 +183,9 @@ Result<StreamFeeder::Fed> StreamFeeder::Worker::LoadAgain(uint32_t number) {
   }
   const Result<std::string> bytes = spool_.Read(stored->begin, stored->end);
   DSLIDE_RETURN_IF_ERROR(bytes);
-  SegmentMaker::Made made = SegmentMaker::MakeAgain(place_.text, *stored, *bytes);
+  const Result<const OpenVocabulary*> vocabulary = shelf_.VocabularyOf(number, spool_);
+  DSLIDE_RETURN_IF_ERROR(vocabulary);
+  SegmentMaker::Made made = SegmentMaker::MakeAgain(*stored, **vocabulary, *bytes);
   DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, made.preprocessor.get()));
   recent_.push_back(stored->checksum);
   return Fed{std::move(made.segment), std::move(made.preprocessor)};
@@ -177,7 +195,7 @@ Result<StreamFeeder::Fed> StreamFeeder::Worker::LoadAgain(uint32_t number) {
 Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool waits) {
   const int64_t now_ms = MonotonicMillis();
   if (failed_ || !HasLines()) return std::optional<Fed>();
-  const bool full = maker_.lines() >= place_.train.segment_samples;
+  const bool full = IsFull();
   const bool old = now_ms - first_line_ms_ >= int64_t{1000} * place_.train.segment_s;
   if (!full && !ended_ && !(waits && old)) return std::optional<Fed>();
   auto made = maker_.MakeNext(source_ended_);
@@ -189,16 +207,38 @@ Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool wai
     }
     return std::optional<Fed>();
   }
+  SayKeptOut();
   DSLIDE_RETURN_IF_ERROR(spool_.Sync());
+  DSLIDE_RETURN_IF_ERROR(MarkSource());
   DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, (*made)->preprocessor.get()));
   recent_.push_back((*made)->segment.preprocessor);
-  DSLIDE_RETURN_IF_ERROR(WriteSegment(place_.directory, maker_.stored()));
+  DSLIDE_RETURN_IF_ERROR(shelf_.Add(maker_.stored(), maker_.vocabulary()));
   return std::optional(Fed{std::move((*made)->segment), std::move((*made)->preprocessor)});
+}
+
+// Long before the spool forgets the beginning the mark has all that it takes.
+Status StreamFeeder::Worker::MarkSource() {
+  if (source_.is_empty()) return {};
+  if (mark_ && (mark_->bytes == SourceMark::kMostBytes || spool_.begin() > 0)) return {};
+  const Result<SourceMark> mark = MarkOf(source_, spool_);
+  DSLIDE_RETURN_IF_ERROR(mark);
+  if (mark_ == *mark) return {};
+  mark_ = *mark;
+  return WriteMark(place_.directory, *mark);
+}
+
+// Once; each segment's line says so, too.
+void StreamFeeder::Worker::SayKeptOut() {
+  if (maker_.kept_out() == 0 || std::exchange(said_kept_out_, true)) return;
+  LogWarning(fmt::format(
+      "the labels and words of the stream take all of the {} MB that they may: new ones are left "
+      "out until others are forgotten; raise train.vocabulary_mb, or lower train.expire_segments",
+      place_.limit.bytes >> 20));
 }
 
 // Reads on, unless the next segment has all that it needs.
 Status StreamFeeder::Worker::Fetch(int wake, bool waits) {
-  const bool enough = ahead_ || maker_.lines() >= place_.train.segment_samples;
+  const bool enough = ahead_ || IsFull();
   StreamSource::Got got = StreamSource::Got::kNothing;
   if (!ended_ && !enough) {
     const uint64_t before = spool_.end();
@@ -233,27 +273,24 @@ Status StreamFeeder::Worker::Fetch(int wake, bool waits) {
   return {};
 }
 
-void StreamFeeder::Worker::Forget(uint32_t oldest, const std::set<uint64_t>& preprocessors) {
+Status StreamFeeder::Worker::Forget(const Orders::Forgetting& forgetting) {
   std::error_code error;
-  const Result<StoredSegment> stored = ReadSegment(place_.directory, oldest);
-  if (stored.ok()) spool_.Forget(stored->begin);
-  std::vector<fs::path> removed;
-  for (const auto& entry : fs::directory_iterator(place_.directory, error)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("segment-") && name < SegmentName(oldest)) removed.push_back(entry.path());
-  }
   constexpr size_t kRecent = 3;  // the one in training, the one ahead, and one between
   if (recent_.size() > kRecent) recent_.erase(recent_.begin(), recent_.end() - kRecent);
   std::set<std::string> kept;
-  for (const uint64_t checksum : preprocessors) kept.insert(PreprocessorName(checksum));
+  for (const uint64_t checksum : forgetting.preprocessors) {
+    kept.insert(PreprocessorName(checksum));
+  }
   for (const uint64_t checksum : recent_) kept.insert(PreprocessorName(checksum));
   if (ahead_) kept.insert(PreprocessorName(ahead_->segment.preprocessor));
+  std::vector<fs::path> removed;
   for (const auto& entry : fs::directory_iterator(place_.checkpoints, error)) {
     const std::string name = entry.path().filename();
     const bool is_one = name.starts_with("preprocessor-") && !name.ends_with(kTemporarySuffix);
     if (is_one && !kept.contains(name)) removed.push_back(entry.path());
   }
   for (const fs::path& path : removed) fs::remove(path, error);
+  return forgetting.oldest > 0 ? shelf_.Forget(forgetting.oldest, &spool_) : Status();
 }
 
 StreamFeeder::StreamFeeder()
@@ -274,28 +311,20 @@ StreamFeeder::~StreamFeeder() {
 }
 
 Result<std::unique_ptr<StreamFeeder>> StreamFeeder::Start(StreamPlace place, uint32_t goes_on_at) {
-  StoredSegment last;
-  // Segments that were cut after the newest one that the ledger knows stay as they are.
-  for (uint32_t number = goes_on_at; number > 0; ++number) {
-    std::error_code ignored;
-    if (number > goes_on_at && !fs::exists(place.directory + "/" + SegmentName(number), ignored)) {
-      break;
-    }
-    Result<StoredSegment> stored = ReadSegment(place.directory, number);
-    DSLIDE_RETURN_IF_ERROR(stored);
-    last = *std::move(stored);
-  }
   Result<Spool> spool = Spool::Open(place.directory);
   DSLIDE_RETURN_IF_ERROR(spool);
-  if (last.end > spool->end()) {
-    return BadInput(fmt::format("{}: bytes {} to {} of the stream are gone", place.directory,
-                                spool->end(), last.end));
-  }
   Result<StreamSource> source = StreamSource::Open(place.train.data);
   DSLIDE_RETURN_IF_ERROR(source);
+  Result<std::optional<SourceMark>> mark = ReadMark(place.directory);
+  DSLIDE_RETURN_IF_ERROR(mark);
+  DSLIDE_RETURN_IF_ERROR(CheckSource(*mark, *source, *spool));
+  SegmentShelf shelf(place.directory, place.text);
+  Result<StoredSegment> last = shelf.Newest(goes_on_at, *spool);
+  DSLIDE_RETURN_IF_ERROR(last);
   auto feeder = std::unique_ptr<StreamFeeder>(new StreamFeeder);
-  feeder->worker_ = std::make_unique<Worker>(std::move(place), *std::move(spool),
-                                             *std::move(source), std::move(last));
+  feeder->worker_ =
+      std::make_unique<Worker>(std::move(place), *std::move(spool), *std::move(source),
+                               std::move(shelf), *std::move(last), *std::move(mark));
   DSLIDE_RETURN_IF_ERROR(feeder->worker_->Begin());
   feeder->thread_ = std::jthread(
       [raw = feeder.get()] { raw->worker_->Run(&raw->orders_, raw->wake_fd_, raw->ready_fd_); });
@@ -307,6 +336,7 @@ void StreamFeeder::Want(uint32_t number) {
     const std::lock_guard lock(orders_.mutex);
     orders_.wanted = number;
     orders_.delivery.reset();
+    Clear(ready_fd_);
   }
   Signal(wake_fd_);
 }
@@ -328,8 +358,7 @@ void StreamFeeder::End() {
 void StreamFeeder::Forget(uint32_t oldest, std::set<uint64_t> preprocessors) {
   {
     const std::lock_guard lock(orders_.mutex);
-    orders_.oldest = oldest;
-    orders_.preprocessors = std::move(preprocessors);
+    orders_.forgetting = {oldest, std::move(preprocessors)};
   }
   Signal(wake_fd_);
 }

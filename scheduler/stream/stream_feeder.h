@@ -1,10 +1,10 @@
 // Makes segments of a stream: takes bytes from the source into the spool, cuts them, counts names,
 // and turns samples into numbers, in a thread of its own and one segment ahead of training.
 //
-// A segment ends after train.segment_samples samples, at the end of the stream, or when training
-// waits for it and train.segment_s have passed since its first line came. Its file is on disk
-// before anybody hears of it, so that it is the same whenever it is asked for again. What no
-// checkpoint goes back to is removed (Forget()).
+// A segment ends after train.segment_samples samples or kMostBytes, at the end of the stream, or
+// when training waits for it and train.segment_s have passed since its first line came. Its file is
+// on disk before anybody hears of it, so that it is the same whenever it is asked for again. What
+// no checkpoint goes back to is removed (Forget()).
 //
 // Lines that are no records are left out, with a warning.
 #pragma once
@@ -21,6 +21,7 @@
 
 #include "common/base/error.h"
 #include "common/config/config.h"
+#include "common/text/open_vocabulary.h"
 #include "common/text/preprocessor.h"
 #include "scheduler/base/run_inputs.h"
 
@@ -32,10 +33,13 @@ struct StreamPlace {
   std::string checkpoints;  // where the files of preprocessors lie
   TrainConfig train;
   TextConfig text;
+  OpenVocabulary::Limit limit = {};  // of labels and words
 };
 
 class StreamFeeder {
  public:
+  static constexpr size_t kMostBytes = size_t{256} << 20;  // of a segment, and a line
+
   struct Fed {
     StreamSegment segment;
     std::shared_ptr<const Preprocessor> preprocessor;
@@ -51,11 +55,12 @@ class StreamFeeder {
   void Want(uint32_t number);
   // What Want() asked for, once it is there.
   std::optional<Delivery> Take();
-  // Readable while Take() has something.
+  // Readable while Take() has what was wanted last.
   int fd() const { return ready_fd_; }
   // The stream ends with what has come.
   void End();
-  // Nobody goes back before segment `oldest`. `preprocessors`: checksums of files that stay.
+  // Nobody goes back before segment `oldest`; 0: somebody may go back to the beginning.
+  // `preprocessors`: checksums of files that stay, beside those of the last segments.
   void Forget(uint32_t oldest, std::set<uint64_t> preprocessors);
 
  private:
@@ -66,8 +71,11 @@ class StreamFeeder {
     uint32_t wanted = 0;  // 0: nothing
     bool end = false;
     bool stop = false;
-    uint32_t oldest = 0;  // 0: nothing to forget
-    std::set<uint64_t> preprocessors;
+    struct Forgetting {
+      uint32_t oldest = 0;
+      std::set<uint64_t> preprocessors;
+    };
+    std::optional<Forgetting> forgetting;
     std::optional<Delivery> delivery;
   };
 

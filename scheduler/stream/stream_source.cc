@@ -20,6 +20,11 @@ Error Cannot(const std::string& path, const char* verb) {
   return BadInput(fmt::format("train.data = {}: cannot {}: {}", path, verb, std::strerror(errno)));
 }
 
+bool IsDevNull(const struct stat& file) {
+  struct stat null;
+  return S_ISCHR(file.st_mode) && stat("/dev/null", &null) == 0 && null.st_rdev == file.st_rdev;
+}
+
 }  // namespace
 
 Result<StreamSource> StreamSource::Open(const std::string& path) {
@@ -29,10 +34,13 @@ Result<StreamSource> StreamSource::Open(const std::string& path) {
       return BadInput("train.data = -: standard input is a terminal; pipe a stream to it");
     }
     if (fstat(STDIN_FILENO, &file) != 0) return Cannot(path, "read");
-    const Kind kind = S_ISFIFO(file.st_mode)  ? Kind::kPipe
-                      : S_ISREG(file.st_mode) ? Kind::kWholeFile
-                                              : Kind::kOther;
-    return StreamSource(path, kind, STDIN_FILENO);
+    if (S_ISFIFO(file.st_mode)) return StreamSource(path, Kind::kPipe, STDIN_FILENO);
+    if (S_ISREG(file.st_mode)) return StreamSource(path, Kind::kWholeFile, STDIN_FILENO);
+    if (IsDevNull(file)) return StreamSource(path, Kind::kEmpty, STDIN_FILENO);
+    return BadInput(
+        fmt::format("train.data = -: standard input is {}, of which bytes are lost when the "
+                    "scheduler is killed; pipe it: ... | cat | dslide train",
+                    S_ISSOCK(file.st_mode) ? "a socket" : "no pipe and no file"));
   }
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return Cannot(path, "open");
@@ -63,22 +71,27 @@ StreamSource::~StreamSource() {
 }
 
 Result<StreamSource::Got> StreamSource::Fetch(Spool* spool) {
-  if (kind_ == Kind::kWholeFile || kind_ == Kind::kGrowingFile) return FetchFromFile(spool);
-  if (kind_ == Kind::kPipe) {
-    const auto moved = spool->Splice(fd_, kMost);
-    DSLIDE_RETURN_IF_ERROR(moved);
-    if (!moved->has_value()) return Got::kNothing;
-    return **moved > 0 ? Got::kBytes : Got::kEnd;
+  if (is_empty()) return Got::kEnd;
+  if (is_file()) return FetchFromFile(spool);
+  const auto moved = spool->Splice(fd_, kMost);
+  DSLIDE_RETURN_IF_ERROR(moved);
+  if (!moved->has_value()) return Got::kNothing;
+  return **moved > 0 ? Got::kBytes : Got::kEnd;
+}
+
+Result<std::string> StreamSource::ReadAt(uint64_t begin, uint64_t end) const {
+  std::string bytes(end - begin, '\0');
+  size_t got = 0;
+  while (got < bytes.size()) {
+    const ssize_t more =
+        pread(fd_, bytes.data() + got, bytes.size() - got, static_cast<off_t>(begin + got));
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) return Cannot(path_, "read");
+    if (more == 0) break;
+    got += static_cast<size_t>(more);
   }
-  pollfd ready{fd_, POLLIN, 0};
-  if (poll(&ready, 1, 0) == 0) return Got::kNothing;
-  std::string bytes(kMost, '\0');
-  const ssize_t got = read(fd_, bytes.data(), bytes.size());
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Got::kNothing;
-  if (got < 0) return Cannot(path_, "read");
-  if (got == 0) return Got::kEnd;
-  DSLIDE_RETURN_IF_ERROR(spool->Append({bytes.data(), static_cast<size_t>(got)}));
-  return Got::kBytes;
+  bytes.resize(got);
+  return bytes;
 }
 
 Result<StreamSource::Got> StreamSource::FetchFromFile(Spool* spool) {
@@ -90,16 +103,15 @@ Result<StreamSource::Got> StreamSource::FetchFromFile(Spool* spool) {
                     "read; a stream must only grow",
                     path_, file.st_size, spool->end()));
   }
-  std::string bytes(std::min<uint64_t>(kMost, static_cast<uint64_t>(file.st_size) - spool->end()),
-                    '\0');
-  const ssize_t got = pread(fd_, bytes.data(), bytes.size(), static_cast<off_t>(spool->end()));
-  if (got < 0) return Cannot(path_, "read");
-  if (got == 0) {
+  const auto size = static_cast<uint64_t>(file.st_size);
+  const Result<std::string> bytes = ReadAt(spool->end(), std::min(spool->end() + kMost, size));
+  DSLIDE_RETURN_IF_ERROR(bytes);
+  if (bytes->empty()) {
     if (kind_ == Kind::kWholeFile) return Got::kEnd;
     DSLIDE_RETURN_IF_ERROR(CheckSameFile());
     return Got::kNothing;
   }
-  DSLIDE_RETURN_IF_ERROR(spool->Append({bytes.data(), static_cast<size_t>(got)}));
+  DSLIDE_RETURN_IF_ERROR(spool->Append(*bytes));
   return Got::kBytes;
 }
 
@@ -123,7 +135,7 @@ void StreamSource::WaitForOrders(int wake) {
 void StreamSource::Wait(int wake, int timeout_ms) {
   constexpr int kPollFileMs = 1000;  // where inotify is not to be had, or the file is on a network
   pollfd ready[2] = {{wake, POLLIN, 0}, {watch_, POLLIN, 0}};
-  if (kind_ == Kind::kPipe || kind_ == Kind::kOther) ready[1] = {fd_, POLLIN, 0};
+  if (kind_ == Kind::kPipe) ready[1] = {fd_, POLLIN, 0};
   if (kind_ == Kind::kGrowingFile) {
     timeout_ms = timeout_ms < 0 ? kPollFileMs : std::min(timeout_ms, kPollFileMs);
   }

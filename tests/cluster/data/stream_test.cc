@@ -4,16 +4,21 @@
 #include <httplib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "common/base/random.h"
+#include "common/checkpoint/layout.h"
+#include "common/config/config.h"
 #include "tests/cluster/cluster.h"
 
 namespace dslide::stream_test {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 // Standard input of the processes that start while it lives; what is written comes to them.
@@ -102,6 +107,20 @@ uint64_t Segments(const TestRun& run) {
   return std::stoull(log.substr(log.rfind(before, end) + before.size()));
 }
 
+void Append(const std::string& path, const std::string& lines) {
+  std::ofstream(path, std::ios::app) << lines;
+}
+
+// What lies in a directory.
+std::vector<std::string> Names(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 TEST_CASE("a stream's new labels and words are learned, and every line counts once") {
   TestRun run;
   Producer producer;
@@ -139,6 +158,184 @@ TEST_CASE("a stream is trained exactly once whoever is killed") {
   producer.End();
   REQUIRE(train->Wait() == 0);
   CHECK(Counted(&run) == 1500 * lines);
+}
+
+TEST_CASE("a file that grows is followed until a signal comes, and goes on in another launch") {
+  TestRun run;
+  const std::string file = run.Path("grows.jsonl");
+  const Arguments status = {"--set", "cluster.status_bind=" + Loopback(run.status_port())};
+  uint64_t lines = 0;
+  const auto append = [&](uint64_t first) {
+    Append(file, Lines(700, first, 20, ++lines));
+    REQUIRE(WaitFor([&] { return run.TrainedSamples() == 700.0 * static_cast<double>(lines); }));
+  };
+  Append(file, "");
+  {
+    auto train = run.Start("dslide", Train(run, file, status));
+    for (const uint64_t first : {0, 10, 30}) append(first);
+    train->Signal(SIGTERM);
+    REQUIRE(train->Wait() == 0);
+  }
+  Append(file, Lines(700, 50, 20, ++lines));
+  auto train = run.Start("dslide", {"train", "--resume", "--run-dir", run.run_directory()});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() == 700.0 * static_cast<double>(lines); }));
+  append(60);
+  train->Signal(SIGTERM);
+  REQUIRE(train->Wait() == 0);
+  CHECK(Counted(&run) == 700 * lines);
+  CHECK(BestLabel(&run, "about thing75 here") == "label75");
+}
+
+TEST_CASE("a server of predictions gets the labels that come to a stream's run") {
+  TestRun run;
+  Producer producer;
+  auto train = run.Start("dslide", Train(run, "-"));
+  producer.Write(Lines(3000, 0, 20, 1));
+  const std::string checkpoints = run.run_directory() + "/checkpoint";
+  REQUIRE(WaitFor([&] { return Segments(run) >= 5 && !CompleteCheckpoints(checkpoints).empty(); }));
+  auto serve = run.Start("dslide", {"serve", "--model", run.run_directory(), "--bind",
+                                    "tcp://127.0.0.1:*", "--reload", "1"});
+  REQUIRE(WaitFor([&] { return Contains(serve->Output(), "/\n"); }));
+  const std::string output = serve->Output();
+  httplib::Client client("127.0.0.1", std::stoi(output.substr(output.rfind(':') + 1)));
+  const auto best = [&](const std::string& thing) -> std::string {
+    const auto answer = client.Post(
+        "/predict", R"({"text": "about thing)" + thing + R"( here", "k": 1})", "application/json");
+    REQUIRE(answer);
+    const Json labels = Json::parse(answer->body)["predictions"][0]["labels"];
+    return labels.empty() ? "" : labels[0]["label"];
+  };
+  CHECK(best("45") != "label45");
+  for (uint64_t seed = 2; seed < 6; ++seed) producer.Write(Lines(1500, 40, 10, seed));
+  REQUIRE(WaitFor([&] { return best("45") == "label45"; }));
+  REQUIRE(WaitFor([&] { return best("3") == "label3"; }));
+  producer.End();
+  REQUIRE(train->Wait() == 0);
+}
+
+TEST_CASE("a stream is not cut by other settings or of another source than its run's") {
+  TestRun run;
+  const std::string file = run.Path("data.jsonl");
+  Append(file, Lines(1200, 0, 20, 1));
+  const Arguments status = {"--set", "cluster.status_bind=" + Loopback(run.status_port())};
+  {
+    auto train = run.Start("dslide", Train(run, file, status));
+    REQUIRE(WaitFor([&] { return run.TrainedSamples() == 1200; }));
+    train->Signal(SIGTERM);
+    REQUIRE(train->Wait() == 0);
+  }
+  Append(file, Lines(2000, 0, 20, 2));
+  const std::string stream = run.run_directory() + "/stream";
+  const std::vector<std::string> before = Names(stream);
+  Append(run.Path("other.jsonl"), Lines(9000, 0, 20, 3));
+  const auto refused = [&](const std::string& set, const std::string& why) {
+    CAPTURE(set);
+    CHECK(run.Run("dslide",
+                  {"train", "--resume", "--run-dir", run.run_directory(), "--set", set}) == 2);
+    CHECK_MESSAGE(Contains(run.last_errors(), why), run.last_errors());
+    CHECK(Names(stream) == before);
+  };
+  refused("train.segment_samples=100", "--resume: train.segment_samples is 100 but 512 in");
+  refused("text.ngrams=2", "--resume: text.ngrams is 2 but 1 in");
+  refused("train.data=" + run.Path("other.jsonl"),
+          run.Path("other.jsonl") + ": it does not begin with what was read from " + file);
+  {
+    Producer producer;
+    refused("train.data=-", "train.data = -: the stream of this run is the file " + file);
+  }
+  // The file under another name is the same stream.
+  fs::rename(file, run.Path("moved.jsonl"));
+  auto train = run.Start("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
+                                    "train.data=" + run.Path("moved.jsonl")});
+  REQUIRE(WaitFor([&] { return run.TrainedSamples() == 3200; }));
+  train->Signal(SIGTERM);
+  REQUIRE(train->Wait() == 0);
+  CHECK(Counted(&run) == 3200);
+}
+
+TEST_CASE("between two segments of a stream a scheduler may be killed") {
+  for (const Arguments& more :
+       {Arguments{}, Arguments{"--set", "train.staleness=0"},
+        Arguments{"--set", "checkpoint.interval_s=3600"},
+        Arguments{"--set", "train.staleness=0", "--set", "checkpoint.interval_s=3600"}}) {
+    CAPTURE(more.size());
+    TestRun run;
+    Producer producer;
+    // Each life of the scheduler is killed behind its second segment.
+    auto train = run.Start("dslide", Train(run, "-", more), "scheduler.after-epoch=kill@2");
+    producer.Write(Lines(2500, 0, 20, 1));
+    producer.End();
+    REQUIRE(train->Wait() == 0);
+    CHECK(Counted(&run) == 2500);
+    CHECK(BestLabel(&run, "about thing3 here") == "label3");
+  }
+}
+
+TEST_CASE("a flood of labels and words takes no more than it may") {
+  TestRun run;
+  Producer producer;
+  auto train = run.Start(
+      "dslide",
+      Train(run, "-", {"--set", "train.vocabulary_mb=1", "--set", "train.admit_count=1"}));
+  producer.Write(Lines(500, 0, 20, 1));
+  producer.Write(Lines(10'000, 1000, 1'000'000, 2));
+  producer.Write(Lines(500, 0, 20, 3));
+  producer.End();
+  REQUIRE(train->Wait() == 0);
+  CHECK(Counted(&run) == 11'000);
+  CHECK(BestLabel(&run, "about thing3 here") == "label3");
+  const std::string log = ReadFile(run.run_directory() + "/logs/scheduler.log");
+  CHECK(Contains(log, "more names (train.vocabulary_mb)"));
+  const std::string once = "the labels and words of the stream take all of the 1 MB";
+  CHECK(log.find(once) != std::string::npos);
+  CHECK(log.find(once) == log.rfind(once));
+}
+
+TEST_CASE("a run of a file begins with the model of a stream's, but no stream with a model") {
+  TestRun run;
+  {
+    Producer producer;
+    auto train = run.Start("dslide", Train(run, "-"));
+    producer.Write(Lines(4000, 0, 20, 1));
+    producer.End();
+    REQUIRE(train->Wait() == 0);
+  }
+  const std::string file = run.Path("data.jsonl");
+  Append(file, Lines(3000, 10, 20, 2));
+  const auto from = [&](const std::string& model, const Arguments& more) {
+    return run.Run("dslide", With({"train", "--from", model, "--run-dir", run.Path("next"),
+                                   "--servers", "1", "--workers", "1"},
+                                  more));
+  };
+  const auto refused = [&](const std::string& model, const Arguments& more,
+                           const std::string& why) {
+    CHECK(from(model, more) == 2);
+    CHECK_MESSAGE(Contains(run.last_errors(), why), run.last_errors());
+    CHECK(!fs::exists(run.Path("next")));
+  };
+  refused(run.run_directory(), {}, "--from: train.data is not set");
+  refused(run.run_directory(),
+          {"--set", "train.data=" + file, "--set", "train.open_vocabulary=true"},
+          "--from: a stream (train.open_vocabulary) begins with a model of its own");
+  REQUIRE_MESSAGE(from(run.run_directory(), {"--set", "train.data=" + file}) == 0,
+                  run.last_errors());
+  const Config config = *ParseConfig(ReadFile(run.Path("next") + "/config.ini"), "config.ini");
+  CHECK(!config.train.open_vocabulary);
+  CHECK(config.train.epochs < 100);
+  CHECK(config.train.decay == Decay::kLinear);
+  REQUIRE(run.Run("dslide", {"ledger", "verify", run.Path("next")}) == 0);
+  std::ofstream(run.Path("ask.jsonl")) << R"({"text": "about thing3 here"})"
+                                       << "\n"
+                                       << R"({"text": "about thing27 here"})"
+                                       << "\n";
+  REQUIRE(run.Run("dslide", {"predict", "--checkpoint", run.Path("next"), "--data",
+                             run.Path("ask.jsonl"), "--top-k", "1"}) == 0);
+  CHECK_MESSAGE(Contains(run.last_output(), "label3"), run.last_output());
+  CHECK_MESSAGE(Contains(run.last_output(), "label27"), run.last_output());
+  fs::rename(run.Path("next"), run.Path("ordinary"));
+  refused(run.Path("ordinary"),
+          {"--set", "train.data=" + file, "--set", "train.open_vocabulary=true"},
+          "--from: a stream (train.open_vocabulary) begins with a model of its own");
 }
 
 }  // namespace

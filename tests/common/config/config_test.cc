@@ -66,6 +66,7 @@ Config UnusualConfig() {
   c.train.segment_s = 37;
   c.train.admit_count = 38;
   c.train.expire_segments = 39;
+  c.train.vocabulary_mb = 40;
   c.train.epochs = 3;
   c.train.batch = 1;
   c.train.optimizer = OptimizerKind::kSgd;
@@ -443,6 +444,16 @@ TEST_CASE("config: what members know of a stream does not depend on how far it h
   CHECK(config.model.active == ActiveSet::kMass);
   CHECK(config.train.decay == Decay::kNone);
   CHECK(Parsed(FormatConfig(config)) == config);
+}
+
+TEST_CASE("config: the number of a stream's epochs is no number of epochs") {
+  CHECK(ErrorOf("", {"train.epochs=2147483648"}).find("train.open_vocabulary") !=
+        std::string::npos);
+  CHECK(ErrorOf("", {"train.epochs=1000001"}).find("0 to 1000000") != std::string::npos);
+  // A stream's run of an earlier version.
+  Config config = Parsed("", {"train.open_vocabulary=true", "train.epochs=1000000"});
+  ResolveConfig(kOpenFeatures, kOpenLabels, &config);
+  CHECK(config.train.epochs == kMostSegments);
 }
 
 TEST_CASE("config: the written form") {

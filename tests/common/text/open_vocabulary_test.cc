@@ -122,6 +122,82 @@ TEST_CASE("open vocabulary: weights are the idf of the counts so far") {
   CHECK(weight("boat") == doctest::Approx(1.0 + std::log(5.0 / 3.0)));
 }
 
+// Room for so many ids of both kinds.
+OpenVocabulary::Rules RoomFor(uint64_t ids, uint32_t expire_segments = 0) {
+  return {1, expire_segments, {ids * 100, 100, 100}};
+}
+
+TEST_CASE("open vocabulary: names that there is no room for wait until others are forgotten") {
+  OpenVocabulary vocabulary(Words());
+  OpenVocabulary::Change change =
+      vocabulary.Take(Records({{"red", "a b c"}, {"red", "a b"}, {"red", "a"}}), RoomFor(3, 2));
+  CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"a", "b"});  // seven eighths of three
+  CHECK(vocabulary.features().in_use() == 1);
+  CHECK(change.labels.taken_up == 2);
+  CHECK(change.labels.kept_out == 1);
+  CHECK(change.features.kept_out == 0);
+  change = vocabulary.Take(Records({{"red", "b c"}}), RoomFor(3, 2));
+  CHECK(change.labels.kept_out == 1);
+  change = vocabulary.Take(Records({{"red", "b c"}}), RoomFor(3, 2));
+  CHECK(change.labels.gone == std::vector<uint32_t>{0});
+  change = vocabulary.Take(Records({{"red", "b c"}}), RoomFor(3, 2));
+  CHECK(change.labels.kept_out == 0);
+  CHECK(change.labels.again == std::vector<uint32_t>{0});
+  CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"c", "b"});
+  // With more room, or less than it takes already, nobody is put out.
+  change = vocabulary.Take(Records({{"red blue", "b c d"}}), RoomFor(8));
+  CHECK(change.labels.taken_up == 1);
+  change = vocabulary.Take(Records({{"red green", "b c e"}}), RoomFor(1));
+  CHECK(change.labels.kept_out == 1);
+  CHECK(change.features.kept_out == 1);
+  CHECK(vocabulary.labels().in_use() == 3);
+}
+
+TEST_CASE("open vocabulary: a flood of labels leaves room for words, and the other way round") {
+  for (const bool of_labels : {false, true}) {
+    std::string flood, few;
+    for (int i = 0; i < 100; ++i) flood += " n" + std::to_string(i);
+    for (int i = 0; i < 4; ++i) few += " m" + std::to_string(i);
+    OpenVocabulary vocabulary(Words());
+    vocabulary.Take(
+        of_labels ? Records({{"w", flood.substr(1)}}) : Records({{flood.substr(1), "w"}}),
+        RoomFor(40));
+    vocabulary.Take(of_labels ? Records({{few, "n1"}}) : Records({{"n1", few.substr(1)}}),
+                    RoomFor(40));
+    const OpenNames& flooded = of_labels ? vocabulary.labels() : vocabulary.features();
+    const OpenNames& other = of_labels ? vocabulary.features() : vocabulary.labels();
+    CHECK(flooded.in_use() == 35);
+    CHECK(other.in_use() == 5);
+  }
+}
+
+TEST_CASE("open vocabulary: long names are bounded") {
+  const std::string label(OpenVocabulary::kLongestLabel, 'l');
+  std::string word;
+  for (int i = 0; i < 200; ++i) word += "\u00e4";
+  OpenVocabulary vocabulary(Words());
+  vocabulary.Take(Records({{word, label + " " + label + "l"}}), {1, 0});
+  CHECK(LabelsOf(vocabulary) == std::vector<std::string>{label});
+  CHECK(vocabulary.features().stored().names ==
+        std::vector<std::string>{word.substr(0, OpenVocabulary::kLongestName)});
+  const Preprocessor preprocessor = vocabulary.MakePreprocessor();
+  Preprocessor::Encoder encoder(preprocessor);
+  CHECK(encoder.Encode(Records({{word, ""}})[0]).features.size() == 1);
+}
+
+TEST_CASE("open vocabulary: candidates are bounded in bytes, too") {
+  OpenNames names;
+  const size_t count = OpenNames::kMostCandidateBytes / 1024 + 1;
+  for (uint32_t i = 0; i < count; ++i) {
+    names.Note(i, 0, i < count / 3 ? 1 : 2, [] { return std::string(1024, 'x'); });
+  }
+  names.End(2, {2, 0});
+  CHECK(names.candidates() == count / 2);
+  CHECK(names.Candidates().seen.front() == 2);  // the oldest went first
+  names.End(3, {2, 1});
+  CHECK(names.candidates() == 0);
+}
+
 std::vector<Record> Drawn(Random* random) {
   std::vector<std::pair<std::string, std::string>> lines;
   for (int i = 0; i < 40; ++i) {

@@ -112,5 +112,47 @@ TEST_CASE("orphans: in synchronous training only the steps that were committed c
   CHECK(manifest->done == std::vector<DoneBatch>{{0, 0}, {1, 0}});
 }
 
+// A stream's segments of at most 50 samples: the first has these, the second 18 in 5 batches of 4.
+LedgerState StreamState() {
+  Config config;
+  config.train.open_vocabulary = true;
+  config.train.segment_samples = 50;
+  config.train.batch = 4;
+  config.train.staleness = 0;
+  config.cluster.slots = 8;
+  ResolveConfig(kOpenFeatures, kOpenLabels, &config);
+  LedgerState state;
+  state.Apply(LedgerOpened{{7}, FormatConfig(WithoutGrowth(config)), 50, 0});
+  state.Apply(LedgerRestored{});
+  Plan plan = EqualPlan(3, 8, {{"a", "tcp://a", {1}}});
+  plan.growth = {2, 20, 10, 18, {}, {}, {}};
+  state.Apply(LedgerPlanned{plan});
+  for (uint32_t n = 0; n < 13; ++n) state.Apply(LedgerCounted{{0, n, 0}, n < 12 ? 4u : 2u, "w"});
+  state.Apply(LedgerEpochDone{1});
+  for (uint32_t n = 0; n < 5; ++n) state.Apply(LedgerCounted{{1, n, 0}, n < 4 ? 4u : 2u, "w"});
+  state.Apply(LedgerEpochDone{2});
+  return state;
+}
+
+TEST_CASE("orphans: between two segments of a stream servers stand at the end of a short one") {
+  const TempDirectory directory;
+  const LedgerState state = StreamState();
+  for (const char* steps : {"17", "19", "13"}) {
+    Write(directory.path() + "/orphan-3-" + steps + "/shard-3-0/1.sst");
+  }
+  REQUIRE(AdoptOrphans(state, directory.path(), 5).ok());
+  CHECK(CompleteCheckpoints(directory.path()).empty());  // not all steps of the segment, or others
+  Write(directory.path() + "/orphan-3-18/shard-3-0/1.sst");
+  REQUIRE(AdoptOrphans(state, directory.path(), 5).ok());
+  const auto manifest = ReadManifest(directory.path() + "/step-000000000018");
+  REQUIRE(manifest.ok());
+  CHECK(manifest->segment == 2);
+  CHECK(manifest->epoch == 2);
+  CHECK(manifest->batches == 18);
+  CHECK(manifest->samples == 68);
+  CHECK(manifest->done.empty());
+  CHECK(manifest->preprocessor == 5);
+}
+
 }  // namespace
 }  // namespace dslide::orphans_test

@@ -3,11 +3,15 @@
 #include <doctest/doctest.h>
 
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 
 #include "common/base/temporary_directory.h"
+#include "common/data/whole_file.h"
+#include "vocabulary_generated.h"
 
 namespace dslide {
 namespace {
@@ -36,6 +40,13 @@ SegmentMaker::Made Next(SegmentMaker* maker, bool ended = false) {
   REQUIRE_MESSAGE(made.ok(), (made.ok() ? "" : made.error().message));
   REQUIRE(made->has_value());
   return std::move(**made);
+}
+
+// The last segment, with its vocabulary.
+StoredSegment Whole(const SegmentMaker& maker) {
+  StoredSegment segment = maker.stored();
+  segment.vocabulary = maker.vocabulary().Save();
+  return segment;
 }
 
 TEST_CASE("segments: a segment has at most so many samples, and every line is in one") {
@@ -121,12 +132,13 @@ TEST_CASE("segments: what is stored gives the same samples and goes on with the 
   maker.Add(all);
   for (uint32_t number = 1; number <= 10; ++number) {
     const SegmentMaker::Made made = Next(&maker);
-    REQUIRE(WriteSegment(directory.path(), maker.stored()).ok());
-    const Result<StoredSegment> stored = ReadSegment(directory.path(), number);
+    REQUIRE(WriteSegment(directory.path(), Whole(maker)).ok());
+    const Result<StoredSegment> stored = ReadSegment(directory.path(), number, true);
     REQUIRE(stored.ok());
     CHECK(stored->growth == made.segment.growth);
-    const SegmentMaker::Made again = SegmentMaker::MakeAgain(
-        Text(), *stored, all.substr(stored->begin, stored->end - stored->begin));
+    const SegmentMaker::Made again =
+        SegmentMaker::MakeAgain(*stored, OpenVocabulary(Text(), *stored->vocabulary),
+                                all.substr(stored->begin, stored->end - stored->begin));
     CHECK(again.preprocessor->ToBytes() == made.preprocessor->ToBytes());
     CHECK(again.segment.growth == made.segment.growth);
     CHECK(again.segment.preprocessor == made.segment.preprocessor);
@@ -151,12 +163,113 @@ TEST_CASE("segments: what is stored gives the same samples and goes on with the 
   }
 }
 
+TEST_CASE("segments: names that there is no room for are counted in the line") {
+  TextConfig text = Text();
+  text.title = false;
+  SegmentMaker maker(Train(5), text, {}, {500, 100, 100});
+  maker.Add(Line("word", "a") + Line("word", "b") + Line("word", "c") + Line("word", "d") +
+            Line("word", "e"));
+  const SegmentMaker::Made made = Next(&maker);
+  CHECK(made.segment.growth.labels == 4);
+  CHECK(made.segment.growth.features == 1);
+  CHECK(maker.kept_out() == 1);
+  CHECK(made.segment.line.ends_with("; no room for 1 more name (train.vocabulary_mb)"));
+}
+
+TEST_CASE("segments: names of files") {
+  CHECK(SegmentName(7) == "segment-000000007");
+  CHECK(SegmentNumberOf(SegmentName(7)) == 7);
+  CHECK(SegmentNumberOf(SegmentName(2'147'483'648)) == 2'147'483'648);
+  for (const char* name :
+       {"segment-", "segment-1.tmp", "input-000000001", "segment--1", "source"}) {
+    CHECK(SegmentNumberOf(name) == 0);
+  }
+}
+
+// Format 1, which always has the vocabulary and not the rules.
+StoredSegment OfFormat1(const std::string& directory, StoredSegment segment) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto names = [&](const StoredNames& n) {
+    std::vector<uint8_t> bytes;
+    std::vector<uint64_t> ends;
+    for (const std::string& name : n.names) {
+      bytes.insert(bytes.end(), name.begin(), name.end());
+      ends.push_back(bytes.size());
+    }
+    return wire::CreateNamesDirect(builder, &n.hashes, &n.blocks, &n.counts, &n.seen, &bytes,
+                                   &ends);
+  };
+  const OpenVocabulary::State& v = *segment.vocabulary;
+  const auto features = names(v.features), new_features = names(v.new_features);
+  const auto labels = names(v.labels), new_labels = names(v.new_labels);
+  wire::FinishVocabularyBuffer(
+      builder, wire::CreateVocabulary(
+                   builder, 1, segment.number, static_cast<uint8_t>(segment.format), segment.begin,
+                   segment.end, segment.samples, segment.lines, v.counted, features, new_features,
+                   labels, new_labels, 0, 0, 0, segment.checksum));
+  std::ofstream(directory + "/" + SegmentName(segment.number), std::ios::binary)
+      .write(reinterpret_cast<const char*>(builder.GetBufferPointer()),
+             static_cast<std::streamsize>(builder.GetSize()));
+  return segment;
+}
+
+TEST_CASE("segments: a file of format 1 is read, one of a later format is refused") {
+  const TemporaryDirectory directory("segments");
+  SegmentMaker maker(Train(), Text(), {});
+  maker.Add(Line("word", "a") + Line("word", "b"));
+  (void)Next(&maker);
+  const StoredSegment before = OfFormat1(directory.path(), Whole(maker));
+  const Result<StoredSegment> stored = ReadSegment(directory.path(), 1, true);
+  REQUIRE_MESSAGE(stored.ok(), (stored.ok() ? "" : stored.error().message));
+  CHECK(stored->has_vocabulary);
+  CHECK(*stored->vocabulary == *before.vocabulary);
+  CHECK(stored->growth == before.growth);
+  const std::string path = directory.path() + "/" + SegmentName(1);
+  REQUIRE(WriteSegment(directory.path(), Whole(maker)).ok());
+  Result<std::string> bytes = ReadWholeFile(path);
+  REQUIRE(bytes.ok());
+  auto* table = flatbuffers::GetMutableRoot<flatbuffers::Table>(bytes->data());
+  REQUIRE(table->SetField<uint32_t>(wire::Vocabulary::VT_FORMAT, 3, 0));
+  REQUIRE(WriteWholeFile(path, *bytes).ok());
+  const Result<StoredSegment> later = ReadSegment(directory.path(), 1);
+  REQUIRE(!later.ok());
+  CHECK(later.error().message == path + ": format 3, this program reads formats 1 to 2");
+}
+
+TEST_CASE("segments: the bytes of a file without its vocabulary") {
+  const TemporaryDirectory directory("segments");
+  StoredSegment segment;
+  segment.number = 3;
+  segment.begin = 5;
+  segment.end = 9;
+  segment.lines = 4;
+  segment.samples = 2;
+  segment.growth = {3, 6, 7, 2, {1}, {2}, {3}};
+  segment.checksum = 8;
+  segment.rules = {10, 11, {12, 13, 14}};
+  REQUIRE(WriteSegment(directory.path(), segment).ok());
+  const Result<std::string> bytes = ReadWholeFile(directory.path() + "/" + SegmentName(3));
+  REQUIRE(bytes.ok());
+  CHECK(bytes->size() == 192);
+  CHECK(XXH3_64bits(bytes->data(), bytes->size()) == 236128351767879195);
+  const Result<StoredSegment> read = ReadSegment(directory.path(), 3, true);
+  REQUIRE(read.ok());
+  CHECK(!read->has_vocabulary);
+  CHECK(!read->vocabulary);
+  CHECK(read->growth == segment.growth);
+  CHECK(read->rules == segment.rules);
+  CHECK(read->begin == 5);
+  CHECK(read->end == 9);
+  CHECK(read->lines == 4);
+  CHECK(read->checksum == 8);
+}
+
 TEST_CASE("segments: a damaged file is named") {
   const TemporaryDirectory directory("segments");
   SegmentMaker maker(Train(), Text(), {});
   maker.Add(Line("word", "a"));
   (void)Next(&maker);
-  REQUIRE(WriteSegment(directory.path(), maker.stored()).ok());
+  REQUIRE(WriteSegment(directory.path(), Whole(maker)).ok());
   const std::string path = directory.path() + "/" + SegmentName(1);
   REQUIRE(truncate(path.c_str(), 40) == 0);
   const Result<StoredSegment> stored = ReadSegment(directory.path(), 1);

@@ -102,6 +102,21 @@ void RaiseToDefaults(ModelConfig* model) {
   }
 }
 
+// The run of a stream has been through its data once, as it came; the new one has data of its own,
+// which it goes through as if it had begun without the stream.
+void ForgetStream(TrainConfig* train) {
+  const TrainConfig defaults;
+  train->open_vocabulary = defaults.open_vocabulary;
+  train->segment_samples = defaults.segment_samples;
+  train->segment_s = defaults.segment_s;
+  train->admit_count = defaults.admit_count;
+  train->expire_segments = defaults.expire_segments;
+  train->vocabulary_mb = defaults.vocabulary_mb;
+  train->data.clear();
+  train->epochs = defaults.epochs;
+  train->decay = defaults.decay;
+}
+
 // With commas: "41,218 labels".
 std::string Counted(uint64_t count, const std::string& thing) {
   std::string text = std::to_string(count);
@@ -145,7 +160,16 @@ Status TrainFrom::ReadConfig() {
   Config base = from_.config;
   base.checkpoint.directory.clear();
   RaiseToDefaults(&base.model);
+  if (base.train.open_vocabulary) ForgetStream(&base.train);
+  // What the earlier run was resolved to may be refused for a stream: first what the user asks for.
+  const Result<Config> asked = LoadConfig(task_.config_file, task_.overrides);
   Result<Config> config = LoadConfig(task_.config_file, task_.overrides, base);
+  if ((asked.ok() && asked->train.open_vocabulary) ||
+      (config.ok() && config->train.open_vocabulary)) {
+    return BadInput(
+        "--from: a stream (train.open_vocabulary) begins with a model of its own; leave --from "
+        "out, or train on a file");
+  }
   DSLIDE_RETURN_IF_ERROR(config);
   config_ = *std::move(config);
   const std::string checkpoints = CheckpointsDirectory();
@@ -157,6 +181,10 @@ Status TrainFrom::ReadConfig() {
 
 Status TrainFrom::ReadData() {
   const std::string& path = config_.train.data;
+  if (path.empty()) {
+    return BadInput(
+        "--from: train.data is not set; name the training file by --set train.data=FILE");
+  }
   if (path == "-") {
     return BadInput("--from: train.data=- is read once, but --from reads data twice; name a file");
   }
@@ -201,6 +229,12 @@ Status TrainFrom::CheckConfig() const {
   Config then = from_.config;
   then.model.features = config_.model.features;
   then.model.labels = config_.model.labels;
+  if (then.train.open_vocabulary) {
+    ForgetStream(&then.train);
+    // That of many labels, whose rows go to other slots where there are few.
+    then.cluster.slots = config_.cluster.slots;
+    then.cluster.input_slots = config_.cluster.input_slots;
+  }
   const ConfigKey* key = FixedKeyThatDiffers(config_, then);
   if (key == nullptr) return {};
   return BadInput(fmt::format("--from: {} is {} but {} in {}; it cannot change", key->FullName(),

@@ -101,7 +101,7 @@ Status LoadEarlierRows(const EarlierModel& from, const Config& config, Executor*
     for (at.Seek(View(EncodeRowKey({LayerKind::kInput, {0}, 0}))); at.Valid(); at.Next()) {
       const auto key = DecodeRowKey(at.key());
       if (!key) break;  // the records of its executors
-      uint32_t id = IdOf(*key, config.cluster);
+      uint32_t id = IdOf(*key, from.config.cluster);
       // The bias of the hidden units, and the dense layers, are the input rows after the last
       // feature's.
       const uint32_t features = from.config.model.features;

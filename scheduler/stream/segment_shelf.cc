@@ -1,0 +1,123 @@
+#include "scheduler/stream/segment_shelf.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "scheduler/stream/segment_maker.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string PathIn(const std::string& directory, uint32_t number) {
+  return directory + "/" + SegmentName(number);
+}
+
+}  // namespace
+
+Result<StoredSegment> SegmentShelf::Newest(uint32_t known, const Spool& spool) {
+  if (known == 0) return StoredSegment();
+  uint32_t newest = known;
+  std::error_code error;
+  while (fs::exists(PathIn(directory_, newest + 1), error)) ++newest;
+  Result<StoredSegment> segment = Read(newest);
+  DSLIDE_RETURN_IF_ERROR(segment);
+  if (segment->end > spool.end()) {
+    return BadInput(fmt::format("{}: bytes {} to {} of the stream are gone", directory_,
+                                spool.end(), segment->end));
+  }
+  const Result<uint32_t> base = BaseOf(newest);
+  DSLIDE_RETURN_IF_ERROR(base);
+  const Result<const OpenVocabulary*> vocabulary = VocabularyOf(newest, spool);
+  DSLIDE_RETURN_IF_ERROR(vocabulary);
+  segment->vocabulary = (*vocabulary)->Save();
+  again_.reset();
+  since_ = segment->end - places_.at(*base).end;
+  vocabulary_bytes_ = fs::file_size(PathIn(directory_, *base), error);
+  return segment;
+}
+
+Result<SegmentShelf::Place> SegmentShelf::PlaceOf(uint32_t number) {
+  const auto found = places_.find(number);
+  if (found != places_.end()) return found->second;
+  const Result<StoredSegment> segment = Read(number);
+  DSLIDE_RETURN_IF_ERROR(segment);
+  const Place place{segment->begin, segment->end, segment->has_vocabulary};
+  places_[number] = place;
+  return place;
+}
+
+Result<uint32_t> SegmentShelf::BaseOf(uint32_t number) {
+  while (true) {
+    const Result<Place> place = PlaceOf(number);
+    DSLIDE_RETURN_IF_ERROR(place);
+    if (place->has_vocabulary) return number;
+    --number;  // the file of segment 0, which there is not, is an error
+  }
+}
+
+Result<const OpenVocabulary*> SegmentShelf::VocabularyOf(uint32_t number, const Spool& spool) {
+  const Result<uint32_t> base = BaseOf(number);
+  DSLIDE_RETURN_IF_ERROR(base);
+  if (!again_ || again_->segment() < *base || again_->segment() > number) {
+    Result<StoredSegment> segment = ReadSegment(directory_, *base, true);
+    DSLIDE_RETURN_IF_ERROR(segment);
+    again_.emplace(text_, *std::move(segment->vocabulary));
+  }
+  while (again_->segment() < number) {
+    if (const Status taken = TakeNext(spool); !taken.ok()) {
+      again_.reset();
+      return taken.error();
+    }
+  }
+  return &*again_;
+}
+
+Status SegmentShelf::TakeNext(const Spool& spool) {
+  const Result<StoredSegment> segment = Read(again_->segment() + 1);
+  DSLIDE_RETURN_IF_ERROR(segment);
+  const Result<std::string> bytes = spool.Read(segment->begin, segment->end);
+  DSLIDE_RETURN_IF_ERROR(bytes);
+  if (SegmentMaker::TakeAgain(*segment, *bytes, &*again_)) return {};
+  return BadInput(fmt::format(
+      "{}: the lines of the stream do not give the labels and words that it had; continue the run "
+      "with the version of dslide that wrote it, or begin another one",
+      PathIn(directory_, segment->number)));
+}
+
+Status SegmentShelf::Add(StoredSegment segment, const OpenVocabulary& vocabulary) {
+  again_.reset();
+  since_ += segment.end - segment.begin;
+  const bool whole = vocabulary_bytes_ == 0 || since_ >= vocabulary_bytes_;
+  segment.vocabulary.reset();
+  if (whole) segment.vocabulary = vocabulary.Save();
+  const Result<uint64_t> bytes = WriteSegment(directory_, segment);
+  DSLIDE_RETURN_IF_ERROR(bytes);
+  places_[segment.number] = {segment.begin, segment.end, whole};
+  if (!whole) return {};
+  vocabulary_bytes_ = *bytes;
+  since_ = 0;
+  return {};
+}
+
+Status SegmentShelf::Forget(uint32_t oldest, Spool* spool) {
+  const Result<uint32_t> base = BaseOf(oldest);
+  DSLIDE_RETURN_IF_ERROR(base);
+  const Place& place = places_.at(*base);
+  spool->Forget(*base == oldest ? place.begin : place.end);
+  places_.erase(places_.begin(), places_.lower_bound(*base));
+  std::error_code error;
+  std::vector<fs::path> removed;
+  for (const auto& entry : fs::directory_iterator(directory_, error)) {
+    const uint32_t number = SegmentNumberOf(entry.path().filename());
+    if (number > 0 && number < *base) removed.push_back(entry.path());
+  }
+  for (const fs::path& path : removed) fs::remove(path, error);
+  return {};
+}
+
+}  // namespace dslide
