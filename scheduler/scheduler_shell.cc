@@ -522,6 +522,7 @@ Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals
       WriteWholeFile((root / "config.ini").string(), FormatConfig(WithoutGrowth(inputs.config))));
   new_keys.Keep();
   if (kept) kept->Keep();
+  if (stream) stream->made.Keep();
   if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
   // First: whoever waits for the address uses the keys.
   if (access) DSLIDE_RETURN_IF_ERROR(access->keys().Publish(*address));

@@ -11,6 +11,8 @@
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/base/resume.h"
+#include "scheduler/stream/source_mark.h"
+#include "scheduler/stream/spool.h"
 #include "scheduler/stream/stored_segment.h"
 #include "scheduler/stream/vocabulary_limit.h"
 
@@ -68,15 +70,31 @@ std::optional<StreamSegment> FirstSegment(const fs::path& directory) {
   return first;
 }
 
-// Segments of a run of which nothing counts were cut by other settings, it may be. What was taken
-// from the source stays.
-void RemoveSegments(const fs::path& directory) {
+// Nothing of the stream counts. Segments were cut by other settings, it may be. What a file gave it
+// gives again, perhaps another file; what a pipe gave stays.
+Status BeginAgain(const fs::path& directory, bool resume) {
   std::error_code error;
+  const Result<std::optional<SourceMark>> mark = ReadMark(directory.string());
+  DSLIDE_RETURN_IF_ERROR(mark);
+  if (!resume && mark->has_value() && (*mark)->is_file) {
+    fs::remove_all(directory, error);
+    fs::create_directories(directory, error);
+    if (error) {
+      return Failed(fmt::format("{}: cannot create: {}", directory.string(), error.message()));
+    }
+  }
   std::vector<fs::path> removed;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     if (SegmentNumberOf(entry.path().filename()) > 0) removed.push_back(entry.path());
   }
   for (const fs::path& path : removed) fs::remove(path, error);
+  const Result<Spool> spool = Spool::Open(directory.string());
+  DSLIDE_RETURN_IF_ERROR(spool);
+  if (spool->end() > spool->begin()) {
+    LogInfo(fmt::format("train.data: {} that an earlier start took come first",
+                        Plural(spool->end() - spool->begin(), "byte")));
+  }
+  return {};
 }
 
 Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
@@ -114,6 +132,11 @@ Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
 
 }  // namespace
 
+NewStream::~NewStream() {
+  std::error_code ignored;
+  if (!directory_.empty()) fs::remove_all(directory_, ignored);
+}
+
 Result<StreamStart> StartStream(const fs::path& root, bool resume, uint32_t server_memory_mb,
                                 RunInputs* inputs, StopSignals* signals) {
   ResolveConfig(kOpenFeatures, kOpenLabels, &inputs->config);
@@ -126,14 +149,15 @@ Result<StreamStart> StartStream(const fs::path& root, bool resume, uint32_t serv
     fs::create_directories(made, error);
     if (error) return Failed(fmt::format("{}: cannot create: {}", made.string(), error.message()));
   }
-  if (!resume) RemoveSegments(directory);
+  NewStream made(is_new ? directory : fs::path());
   const Result<uint32_t> number = resume ? SegmentToGoOnWith(directory, *inputs) : 0u;
   DSLIDE_RETURN_IF_ERROR(number);
+  if (*number == 0) DSLIDE_RETURN_IF_ERROR(BeginAgain(directory, resume));
   StreamPlace place{directory.string(), inputs->checkpoint_directory, inputs->config.train,
                     inputs->config.text,
                     VocabularyLimit(inputs->config, server_memory_mb, MemoryOfThisMachine())};
   Result<StreamStart> start = Begin(std::move(place), *number, inputs, signals);
-  if (!start.ok() && is_new) fs::remove_all(directory, error);
+  if (start.ok()) start->made = std::move(made);
   return start;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/checkpoint/stored_preprocessor.h"
 #include "scheduler/stream/segment_maker.h"
 
 namespace dslide {
@@ -17,13 +18,27 @@ std::string PathIn(const std::string& directory, uint32_t number) {
   return directory + "/" + SegmentName(number);
 }
 
+Error Differs(const std::string& path) {
+  return BadInput(fmt::format(
+      "{}: the lines of the stream do not give the labels and words that it had; continue the run "
+      "with the versions of dslide, of ICU and of the C++ library that wrote it, or begin another "
+      "one",
+      path));
+}
+
 }  // namespace
 
 Result<StoredSegment> SegmentShelf::Newest(uint32_t known, const Spool& spool) {
   if (known == 0) return StoredSegment();
   uint32_t newest = known;
   std::error_code error;
-  while (fs::exists(PathIn(directory_, newest + 1), error)) ++newest;
+  while (fs::exists(PathIn(directory_, newest + 1), error)) {
+    const Result<Place> last = PlaceOf(newest), next = PlaceOf(newest + 1);
+    DSLIDE_RETURN_IF_ERROR(last);
+    DSLIDE_RETURN_IF_ERROR(next);
+    if (next->begin < last->end) break;  // of an earlier start, from which nothing counts
+    ++newest;
+  }
   Result<StoredSegment> segment = Read(newest);
   DSLIDE_RETURN_IF_ERROR(segment);
   if (segment->end > spool.end()) {
@@ -34,10 +49,15 @@ Result<StoredSegment> SegmentShelf::Newest(uint32_t known, const Spool& spool) {
   DSLIDE_RETURN_IF_ERROR(base);
   const Result<const OpenVocabulary*> vocabulary = VocabularyOf(newest, spool);
   DSLIDE_RETURN_IF_ERROR(vocabulary);
+  const Preprocessor preprocessor = (*vocabulary)->MakePreprocessor();
+  DSLIDE_RETURN_IF_ERROR(CheckSame(*segment, &preprocessor));
   segment->vocabulary = (*vocabulary)->Save();
   again_.reset();
-  since_ = segment->end - places_.at(*base).end;
   vocabulary_bytes_ = fs::file_size(PathIn(directory_, *base), error);
+  since_ = 0;
+  for (uint32_t number = *base + 1; number <= newest; ++number) {
+    since_ += Weight(places_.at(number).end - places_.at(number).begin);
+  }
   return segment;
 }
 
@@ -83,15 +103,18 @@ Status SegmentShelf::TakeNext(const Spool& spool) {
   const Result<std::string> bytes = spool.Read(segment->begin, segment->end);
   DSLIDE_RETURN_IF_ERROR(bytes);
   if (SegmentMaker::TakeAgain(*segment, *bytes, &*again_)) return {};
-  return BadInput(fmt::format(
-      "{}: the lines of the stream do not give the labels and words that it had; continue the run "
-      "with the version of dslide that wrote it, or begin another one",
-      PathIn(directory_, segment->number)));
+  return Differs(PathIn(directory_, segment->number));
+}
+
+Status SegmentShelf::CheckSame(const StoredSegment& segment,
+                               const Preprocessor* preprocessor) const {
+  if (ChecksumOf(preprocessor) == segment.checksum) return {};
+  return Differs(PathIn(directory_, segment.number));
 }
 
 Status SegmentShelf::Add(StoredSegment segment, const OpenVocabulary& vocabulary) {
   again_.reset();
-  since_ += segment.end - segment.begin;
+  since_ += Weight(segment.end - segment.begin);
   const bool whole = vocabulary_bytes_ == 0 || since_ >= vocabulary_bytes_;
   segment.vocabulary.reset();
   if (whole) segment.vocabulary = vocabulary.Save();

@@ -107,6 +107,10 @@ Result<std::optional<size_t>> Spool::Splice(int pipe, size_t most) {
 Status Spool::Sync() { return fdatasync(last_) == 0 ? Status() : Failure("sync"); }
 
 Result<std::string> Spool::Read(uint64_t begin, uint64_t end) const {
+  if (begin < this->begin() || end > end_) {
+    return BadInput(
+        fmt::format("{}: bytes {} to {} of the stream are gone", directory_, begin, end));
+  }
   std::string bytes(end - begin, '\0');
   for (uint64_t at = begin; at < end;) {
     const auto [first, size] = *std::prev(files_.upper_bound(at));

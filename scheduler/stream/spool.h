@@ -35,7 +35,7 @@ class Spool {
   Result<std::optional<size_t>> Splice(int pipe, size_t most);
   // All bytes so far survive a loss of power.
   Status Sync();
-  // REQUIRES begin() <= begin <= end <= end().
+  // REQUIRES begin <= end. Errors (kBadInput) say which bytes are not here.
   Result<std::string> Read(uint64_t begin, uint64_t end) const;
   // Removes files that end at `place` or before.
   void Forget(uint64_t place);

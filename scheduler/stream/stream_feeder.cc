@@ -177,15 +177,12 @@ StreamEnd StreamFeeder::Worker::EndAt(uint32_t number) {
 Result<StreamFeeder::Fed> StreamFeeder::Worker::LoadAgain(uint32_t number) {
   const Result<StoredSegment> stored = shelf_.Read(number);
   DSLIDE_RETURN_IF_ERROR(stored);
-  if (stored->begin < spool_.begin() || stored->end > spool_.end()) {
-    return BadInput(fmt::format("{}: bytes {} to {} of the stream are gone", place_.directory,
-                                stored->begin, stored->end));
-  }
   const Result<std::string> bytes = spool_.Read(stored->begin, stored->end);
   DSLIDE_RETURN_IF_ERROR(bytes);
   const Result<const OpenVocabulary*> vocabulary = shelf_.VocabularyOf(number, spool_);
   DSLIDE_RETURN_IF_ERROR(vocabulary);
   SegmentMaker::Made made = SegmentMaker::MakeAgain(*stored, **vocabulary, *bytes);
+  DSLIDE_RETURN_IF_ERROR(shelf_.CheckSame(*stored, made.preprocessor.get()));
   DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, made.preprocessor.get()));
   recent_.push_back(stored->checksum);
   return Fed{std::move(made.segment), std::move(made.preprocessor)};
@@ -231,8 +228,9 @@ Status StreamFeeder::Worker::MarkSource() {
 void StreamFeeder::Worker::SayKeptOut() {
   if (maker_.kept_out() == 0 || std::exchange(said_kept_out_, true)) return;
   LogWarning(fmt::format(
-      "the labels and words of the stream take all of the {} MB that they may: new ones are left "
-      "out until others are forgotten; raise train.vocabulary_mb, or lower train.expire_segments",
+      "the labels or words of the stream take all that they may (train.vocabulary_mb = {}, and 16 "
+      "million together): new ones are left out until others are forgotten; raise it, or lower "
+      "train.expire_segments",
       place_.limit.bytes >> 20));
 }
 

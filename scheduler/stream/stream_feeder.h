@@ -38,7 +38,7 @@ struct StreamPlace {
 
 class StreamFeeder {
  public:
-  static constexpr size_t kMostBytes = size_t{256} << 20;  // of a segment, and a line
+  static constexpr size_t kMostBytes = size_t{256} << 20;  // of a segment
 
   struct Fed {
     StreamSegment segment;

@@ -31,10 +31,10 @@ struct Stream {
     spool.emplace(*std::move(opened));
     maker.emplace(train, Text(), StoredSegment());
   }
-  void Make(uint32_t segments, uint64_t words = 300) {
+  void Make(uint32_t segments, uint64_t words = 300, uint32_t samples = 50) {
     for (uint32_t i = 0; i < segments; ++i) {
       std::string lines;
-      for (int n = 0; n < 50; ++n) {
+      for (uint32_t n = 0; n < samples; ++n) {
         const std::string word = std::to_string(random.Below(words) + maker->number());
         lines += R"({"text": "w)" + word + R"( and more", "labels": ["l)" + word + "\"]}\n";
       }
@@ -96,6 +96,33 @@ TEST_CASE("segment shelf: vocabularies take no more than the stream and two besi
   CHECK(stream.VocabularyBytes() < 200 * vocabulary / 10);
 }
 
+TEST_CASE("segment shelf: on a slow stream, too, a vocabulary is not far") {
+  Stream stream(0);
+  stream.Make(40, 3000);  // names for a vocabulary that is large beside the segments that come
+  stream.Make(200, 10, 1);
+  uint32_t since = 0, longest = 0;
+  for (const uint32_t number : stream.Numbers()) {
+    since = ReadSegment(stream.directory.path(), number)->has_vocabulary ? 0 : since + 1;
+    longest = std::max(longest, since);
+  }
+  CHECK(longest > 30);
+  CHECK(longest < 64);
+}
+
+TEST_CASE(
+    "segment shelf: what an earlier start has left behind the newest segment is not its next") {
+  Stream stream;
+  stream.Make(6);
+  Result<StoredSegment> stale = ReadSegment(stream.directory.path(), 6);
+  REQUIRE(stale.ok());
+  stale->begin -= 10;
+  REQUIRE(WriteSegment(stream.directory.path(), *stale).ok());
+  SegmentShelf shelf(stream.directory.path(), Text());
+  const Result<StoredSegment> newest = shelf.Newest(4, *stream.spool);
+  REQUIRE(newest.ok());
+  CHECK(newest->number == 5);
+}
+
 TEST_CASE("segment shelf: another life goes on as this one") {
   Stream stream;
   stream.Make(23);
@@ -143,6 +170,17 @@ TEST_CASE("segment shelf: lines that give something else are an error that names
   CHECK(vocabulary.error().message.starts_with(stream.directory.path() + "/" + SegmentName(2) +
                                                ": the lines of the stream do not give"));
   CHECK(stream.shelf->VocabularyOf(1, *stream.spool).ok());
+
+  // As sizes may be, while names and weights are not.
+  changed.growth.labels--;
+  changed.checksum++;
+  REQUIRE(WriteSegment(stream.directory.path(), changed).ok());
+  fs::remove(stream.directory.path() + "/" + SegmentName(3));
+  const Result<StoredSegment> newest =
+      SegmentShelf(stream.directory.path(), Text()).Newest(2, *stream.spool);
+  REQUIRE(!newest.ok());
+  CHECK(newest.error().message.starts_with(stream.directory.path() + "/" + SegmentName(2) +
+                                           ": the lines of the stream do not give"));
 }
 
 }  // namespace
