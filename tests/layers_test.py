@@ -35,9 +35,9 @@ LAYERS = [
         scheduler"""),
     ("worker", ["common"], "worker"),
     ("tools", ["common", "server", "scheduler", "worker"], """
-        tools/dslide/cluster tools/dslide/keys tools/dslide/ledger tools/dslide/model
+        tools/dslide/runs tools/dslide/cluster tools/dslide/keys tools/dslide/ledger tools/dslide/model
         tools/dslide/serve tools/dslide/data tools/dslide/export tools/dslide/vectors tools/dslide/report
-        tools/dslide/runs tools/dslide/tune tools/dslide/bench tools/dslide/plan
+        tools/dslide/tune tools/dslide/bench tools/dslide/plan
         tools/dslide/checkpoint tools/dslide/doctor tools/dslide/commands tools/dslide tools/bench/cells tools/bench/swarm tools/bench
         tools/python/module"""),
 ]

@@ -121,11 +121,12 @@ TEST_CASE("flood: messages without end leave the run its time, and it stops when
     }
   };
   const double samples = run.TrainedSamples();
+  // A machine that is busy may let the flood grow only after some batches.
   CHECK(WaitFor([&] {
     flood();
-    return run.TrainedSamples() > samples + kSamples;
+    return run.TrainedSamples() > samples + kSamples &&
+           Contains(run.SchedulerLog(), "flood sends more than 4000 messages a second");
   }));
-  CHECK(Contains(run.SchedulerLog(), "flood sends more than 4000 messages a second"));
   CHECK(Contains(run.SchedulerLog(), "malformed message number 1:"));
   CHECK(run.SchedulerLog().size() < 100'000);
   CHECK(observer.Await<StatusReply>().has_value());

@@ -286,7 +286,8 @@ TEST_CASE("a flood of labels and words takes no more than it may") {
   CHECK(BestLabel(&run, "about thing3 here") == "label3");
   const std::string log = ReadFile(run.run_directory() + "/logs/scheduler.log");
   CHECK(Contains(log, "more names (train.vocabulary_mb)"));
-  const std::string once = "the labels or words of the stream take all that they may (train.vocabulary_mb = 1,";
+  const std::string once =
+      "the labels or words of the stream take all that they may (train.vocabulary_mb = 1,";
   CHECK(log.find(once) != std::string::npos);
   CHECK(log.find(once) == log.rfind(once));
 }
