@@ -60,9 +60,9 @@ void RowLog::Grow(uint64_t rows) {
 }
 
 uint32_t RowLog::Store(uint32_t row, uint8_t** record) {
-  if (open_ == kNone || open_count_ == extent_records_) {
+  if (IsOpenFull()) {
     while (!cleaning_ && free_.size() <= kReserve) Clean();
-    if (open_ == kNone || open_count_ == extent_records_) OpenExtent();
+    if (IsOpenFull()) OpenExtent();  // cleaning may have opened one
   }
   const Writer& open = writers_[open_];
   RowsOf(open.data)[open_count_] = row;

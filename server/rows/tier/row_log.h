@@ -100,6 +100,7 @@ class RowLog {
   }
   uint8_t* ReadBuffer(uint32_t n) { return reads_.get() + n * record_bytes_; }
   void BeginReads();
+  bool IsOpenFull() const { return open_ == kNone || open_count_ == extent_records_; }
   void OpenExtent();
   void FreeIfEmpty(uint32_t extent);
   void BeginCleaning();

@@ -219,8 +219,7 @@ uint32_t RowTier::Victim() {
 void RowTier::Evict(uint32_t place) {
   const uint32_t row = row_[place];
   if ((flags_[place] & kChanged) != 0) {
-    uint8_t* record = nullptr;
-    slot_[row] = log_.Store(row, &record);
+    uint8_t* record = Store(row);
     CopyOut(place, record);
     FollowScan(row, record);
     ++figures_.writes;
@@ -229,6 +228,12 @@ void RowTier::Evict(uint32_t place) {
   state_[row] = stored ? kStored : (flags_[place] & kWasDrawn) != 0 ? kDrawn : kZero;
   row_[place] = kNowhere;
   flags_[place] = 0;
+}
+
+uint8_t* RowTier::Store(uint32_t row) {
+  uint8_t* record = nullptr;
+  slot_[row] = log_.Store(row, &record);
+  return record;
 }
 
 void RowTier::DropStored(uint32_t row) {
@@ -244,9 +249,7 @@ void RowTier::Take(uint32_t row, uint32_t slot, const uint8_t* record) {
     return;
   }
   DropStored(row);
-  uint8_t* to = nullptr;
-  slot_[row] = log_.Store(row, &to);
-  std::memcpy(to, record, payload_);
+  std::memcpy(Store(row), record, payload_);
 }
 
 const uint8_t* RowTier::Peek(uint32_t row, const RowSource& source) {
@@ -317,10 +320,8 @@ void RowTier::Put(uint32_t row, const uint8_t* record) {
     return;
   }
   DropStored(row);
-  uint8_t* to = nullptr;
-  slot_[row] = log_.Store(row, &to);
+  std::memcpy(Store(row), record, payload_);
   state_[row] = kStored;
-  std::memcpy(to, record, payload_);
   FollowScan(row, record);
 }
 

@@ -142,7 +142,8 @@ class RowTier : private RowLog::Owner {
 
   void Arrive(uint32_t place, const uint8_t* record) override;
   void Take(uint32_t row, uint32_t slot, const uint8_t* record) override;
-  void Store(uint32_t row, const uint8_t* record);
+  // Gives a row that has none a slot. Its record is to be written there.
+  uint8_t* Store(uint32_t row);
   void DropStored(uint32_t row);
   void AwaitArrival(uint32_t place);
   void FollowScan(uint32_t row, const uint8_t* record);
