@@ -4,15 +4,14 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
-#include <vector>
 
 #include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/stream/source_mark.h"
-#include "scheduler/stream/spool.h"
 #include "scheduler/stream/stored_segment.h"
 #include "scheduler/stream/vocabulary_limit.h"
 
@@ -73,26 +72,13 @@ std::optional<StreamSegment> FirstSegment(const fs::path& directory) {
 // Nothing of the stream counts. Segments were cut by other settings, it may be. What a file gave it
 // gives again, perhaps another file; what a pipe gave stays.
 Status BeginAgain(const fs::path& directory, bool resume) {
-  std::error_code error;
   const Result<std::optional<SourceMark>> mark = ReadMark(directory.string());
   DSLIDE_RETURN_IF_ERROR(mark);
   if (!resume && mark->has_value() && (*mark)->is_file) {
-    fs::remove_all(directory, error);
-    fs::create_directories(directory, error);
-    if (error) {
-      return Failed(fmt::format("{}: cannot create: {}", directory.string(), error.message()));
-    }
-  }
-  std::vector<fs::path> removed;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (SegmentNumberOf(entry.path().filename()) > 0) removed.push_back(entry.path());
-  }
-  for (const fs::path& path : removed) fs::remove(path, error);
-  const Result<Spool> spool = Spool::Open(directory.string());
-  DSLIDE_RETURN_IF_ERROR(spool);
-  if (spool->end() > spool->begin()) {
-    LogInfo(fmt::format("train.data: {} that an earlier start took come first",
-                        Plural(spool->end() - spool->begin(), "byte")));
+    std::error_code ignored;
+    fs::remove_all(directory, ignored);  // the feeder makes it again
+  } else {
+    RemoveSegments(directory.string(), std::numeric_limits<uint32_t>::max());
   }
   return {};
 }

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "common/checkpoint/stored_preprocessor.h"
 #include "scheduler/stream/segment_maker.h"
@@ -41,10 +40,7 @@ Result<StoredSegment> SegmentShelf::Newest(uint32_t known, const Spool& spool) {
   }
   Result<StoredSegment> segment = Read(newest);
   DSLIDE_RETURN_IF_ERROR(segment);
-  if (segment->end > spool.end()) {
-    return BadInput(fmt::format("{}: bytes {} to {} of the stream are gone", directory_,
-                                spool.end(), segment->end));
-  }
+  if (segment->end > spool.end()) return spool.Gone(spool.end(), segment->end);
   const Result<uint32_t> base = BaseOf(newest);
   DSLIDE_RETURN_IF_ERROR(base);
   const Result<const OpenVocabulary*> vocabulary = VocabularyOf(newest, spool);
@@ -133,13 +129,7 @@ Status SegmentShelf::Forget(uint32_t oldest, Spool* spool) {
   const Place& place = places_.at(*base);
   spool->Forget(*base == oldest ? place.begin : place.end);
   places_.erase(places_.begin(), places_.lower_bound(*base));
-  std::error_code error;
-  std::vector<fs::path> removed;
-  for (const auto& entry : fs::directory_iterator(directory_, error)) {
-    const uint32_t number = SegmentNumberOf(entry.path().filename());
-    if (number > 0 && number < *base) removed.push_back(entry.path());
-  }
-  for (const fs::path& path : removed) fs::remove(path, error);
+  RemoveSegments(directory_, *base);
   return {};
 }
 

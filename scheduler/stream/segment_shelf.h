@@ -57,11 +57,11 @@ class SegmentShelf {
   // Of a segment that has these bytes of the stream and no vocabulary.
   uint64_t Weight(uint64_t bytes) const { return bytes + vocabulary_bytes_ / kMostBetween; }
 
-  std::string directory_;
-  TextConfig text_;
-  std::map<uint32_t, Place> places_;            // those that were asked for
   static constexpr uint64_t kMostBetween = 64;  // segments between two vocabularies
 
+  std::string directory_;
+  TextConfig text_;
+  std::map<uint32_t, Place> places_;     // those that were asked for
   uint64_t since_ = 0;                   // weights of segments since the last vocabulary
   uint64_t vocabulary_bytes_ = 0;        // of the file of that one; 0: there is none
   std::optional<OpenVocabulary> again_;  // the one that was made last

@@ -35,10 +35,7 @@ Result<Spool> Spool::Open(const std::string& directory) {
   if (spool.files_.empty()) spool.files_[0] = 0;
   uint64_t end = spool.begin();
   for (const auto& [begin, size] : spool.files_) {
-    if (begin != end) {
-      return BadInput(
-          fmt::format("{}: bytes {} to {} of the stream are gone", directory, end, begin));
-    }
+    if (begin != end) return spool.Gone(end, begin);
     end = begin + size;
   }
   spool.end_ = end;
@@ -63,6 +60,10 @@ std::string Spool::PathOf(uint64_t begin) const {
 Error Spool::Failure(const char* verb) const {
   return Failed(
       fmt::format("{}: cannot {}: {}", PathOf(files_.rbegin()->first), verb, std::strerror(errno)));
+}
+
+Error Spool::Gone(uint64_t begin, uint64_t end) const {
+  return BadInput(fmt::format("{}: bytes {} to {} of the stream are gone", directory_, begin, end));
 }
 
 Status Spool::OpenLast() {
@@ -107,10 +108,7 @@ Result<std::optional<size_t>> Spool::Splice(int pipe, size_t most) {
 Status Spool::Sync() { return fdatasync(last_) == 0 ? Status() : Failure("sync"); }
 
 Result<std::string> Spool::Read(uint64_t begin, uint64_t end) const {
-  if (begin < this->begin() || end > end_) {
-    return BadInput(
-        fmt::format("{}: bytes {} to {} of the stream are gone", directory_, begin, end));
-  }
+  if (begin < this->begin() || end > end_) return Gone(begin, end);
   std::string bytes(end - begin, '\0');
   for (uint64_t at = begin; at < end;) {
     const auto [first, size] = *std::prev(files_.upper_bound(at));

@@ -33,6 +33,8 @@ class Spool {
   Status Append(std::string_view bytes);
   // Moves up to `most` bytes from a pipe. 0: its writers have closed it; nullopt: it has none now.
   Result<std::optional<size_t>> Splice(int pipe, size_t most);
+  // What to say where bytes [begin, end) are needed, and are not here.
+  Error Gone(uint64_t begin, uint64_t end) const;
   // All bytes so far survive a loss of power.
   Status Sync();
   // REQUIRES begin <= end. Errors (kBadInput) say which bytes are not here.

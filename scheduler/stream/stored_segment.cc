@@ -3,12 +3,16 @@
 #include <fmt/core.h>
 
 #include <charconv>
+#include <filesystem>
+#include <vector>
 
 #include "common/data/whole_file.h"
 #include "vocabulary_generated.h"
 
 namespace dslide {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr uint32_t kFormat = 2;
 constexpr const char* kPrefix = "segment-";
@@ -72,6 +76,16 @@ uint32_t SegmentNumberOf(const std::string& name) {
   const char* end = name.data() + name.size();
   const auto parsed = std::from_chars(name.data() + prefix.size(), end, number);
   return parsed.ec == std::errc() && parsed.ptr == end ? number : 0;
+}
+
+void RemoveSegments(const std::string& directory, uint32_t number) {
+  std::error_code error;
+  std::vector<fs::path> removed;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const uint32_t found = SegmentNumberOf(entry.path().filename());
+    if (found > 0 && found < number) removed.push_back(entry.path());
+  }
+  for (const fs::path& path : removed) fs::remove(path, error);
 }
 
 Result<uint64_t> WriteSegment(const std::string& directory, const StoredSegment& segment) {

@@ -33,6 +33,8 @@ struct StoredSegment {
 std::string SegmentName(uint32_t number);
 // The number in the name of a file; 0: it is no segment.
 uint32_t SegmentNumberOf(const std::string& name);
+// Removes the files of segments before `number`.
+void RemoveSegments(const std::string& directory, uint32_t number);
 
 // Returns the bytes of the file.
 Result<uint64_t> WriteSegment(const std::string& directory, const StoredSegment& segment);

@@ -316,6 +316,10 @@ Result<std::unique_ptr<StreamFeeder>> StreamFeeder::Start(StreamPlace place, uin
   Result<std::optional<SourceMark>> mark = ReadMark(place.directory);
   DSLIDE_RETURN_IF_ERROR(mark);
   DSLIDE_RETURN_IF_ERROR(CheckSource(*mark, *source, *spool));
+  if (goes_on_at == 0 && spool->end() > spool->begin()) {
+    LogInfo(fmt::format("train.data: {} that an earlier start took come first",
+                        Plural(spool->end() - spool->begin(), "byte")));
+  }
   SegmentShelf shelf(place.directory, place.text);
   Result<StoredSegment> last = shelf.Newest(goes_on_at, *spool);
   DSLIDE_RETURN_IF_ERROR(last);
