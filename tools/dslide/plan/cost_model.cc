@@ -20,7 +20,6 @@
 namespace dslide {
 namespace {
 
-constexpr double kMb = 1024.0 * 1024.0;
 constexpr double kHeaders = 1.045;  // bytes on a link / of messages: TCP, IP, Ethernet, ZMTP
 
 // Of processes without a model and data, measured (tools/bench/RESULTS.md, "Plans").

@@ -13,8 +13,6 @@
 namespace dslide {
 namespace {
 
-constexpr double kMb = 1024.0 * 1024.0;
-
 std::string Megabytes(double bytes) { return fmt::format("{:.0f} MB", std::ceil(bytes / kMb)); }
 
 // The first `count` nodes; beyond those that are given more of the last.

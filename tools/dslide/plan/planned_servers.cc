@@ -30,7 +30,7 @@ uint32_t WorkersOf(const std::vector<PlannedNode>& nodes) {
 }
 
 double AllowedBytes(const PlannedNode& node, const Config& config) {
-  if (config.cluster.memory_mb > 0) return config.cluster.memory_mb * double{1 << 20};
+  if (config.cluster.memory_mb > 0) return config.cluster.memory_mb * kMb;
   return kMemoryShare * static_cast<double>(node.memory_bytes) / std::max(1u, node.servers);
 }
 

@@ -11,6 +11,8 @@
 
 namespace dslide {
 
+inline constexpr double kMb = 1024.0 * 1024.0;
+
 struct PlannedServer {
   uint32_t node = 0;
   uint32_t executors = 1;
