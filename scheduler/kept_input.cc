@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 
 #include "common/base/log.h"
@@ -13,6 +12,7 @@
 namespace dslide {
 namespace {
 
+constexpr char kName[] = "train.data.zst";
 constexpr uint64_t kLinesBetweenSignals = 1024;
 
 Status CopyStandardInput(const std::string& path, StopSignals* signals) {
@@ -41,26 +41,19 @@ Status CopyStandardInput(const std::string& path, StopSignals* signals) {
 
 }  // namespace
 
-Result<KeptInput> KeptInput::Read(const std::string& run_directory, bool resume,
-                                  StopSignals* signals) {
+Result<KeptInput> KeepStandardInput(const std::string& run_directory, bool resume,
+                                    StopSignals* signals) {
   const std::string path = run_directory + "/" + kName;
   std::error_code ignored;
   if (resume) {
-    if (std::filesystem::exists(path, ignored)) return KeptInput(path, false);
+    if (std::filesystem::exists(path, ignored)) return KeptInput{path, Provisional()};
     return BadInput(fmt::format(
         "train.data = -: {} is gone, which holds the run's standard input; name the training file",
         path));
   }
   LogInfo("keeping standard input in " + path);
   DSLIDE_RETURN_IF_ERROR(CopyStandardInput(path, signals));
-  return KeptInput(path, true);
-}
-
-KeptInput::KeptInput(KeptInput&& other) noexcept
-    : path_(std::move(other.path_)), is_removed_(std::exchange(other.is_removed_, false)) {}
-
-KeptInput::~KeptInput() {
-  if (is_removed_) std::remove(path_.c_str());
+  return KeptInput{path, Provisional(path)};
 }
 
 }  // namespace dslide

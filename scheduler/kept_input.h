@@ -3,33 +3,21 @@
 #pragma once
 
 #include <string>
-#include <utility>
 
 #include "common/base/error.h"
 #include "common/base/process.h"
+#include "scheduler/provisional.h"
 
 namespace dslide {
 
-class KeptInput {
- public:
-  static constexpr const char* kName = "train.data.zst";
-
-  // Reads standard input to its end and writes it to kName in the run directory, which exists. A
-  // run that goes on has it there already. Errors (kBadInput) name train.data; a signal ends it.
-  static Result<KeptInput> Read(const std::string& run_directory, bool resume,
-                                StopSignals* signals);
-  KeptInput(KeptInput&& other) noexcept;
-  ~KeptInput();  // removes the file unless Keep() was called
-
-  const std::string& path() const { return path_; }
-  // The run begins: the file stays.
-  void Keep() { is_removed_ = false; }
-
- private:
-  KeptInput(std::string path, bool is_removed) : path_(std::move(path)), is_removed_(is_removed) {}
-
-  std::string path_;
-  bool is_removed_;  // at the end
+struct KeptInput {
+  std::string path;
+  Provisional made;  // the file, if it was read now
 };
+
+// Reads standard input to its end and writes it to a file in the run directory, which exists. A run
+// that goes on has it there already. Errors (kBadInput) name train.data; a signal ends it.
+Result<KeptInput> KeepStandardInput(const std::string& run_directory, bool resume,
+                                    StopSignals* signals);
 
 }  // namespace dslide

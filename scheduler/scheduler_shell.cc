@@ -5,41 +5,25 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
+#include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "common/app/config_paths.h"
 #include "common/app/executable.h"
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
 #include "common/base/nearest.h"
-#include "common/base/plural.h"
 #include "common/checkpoint/disk_use.h"
-#include "common/checkpoint/layout.h"
-#include "common/checkpoint/stored_label_names.h"
-#include "common/checkpoint/stored_preprocessor.h"
-#include "common/data/checksum.h"
-#include "common/data/measures/metrics.h"
-#include "common/data/numbers/matrix_reader.h"
+#include "common/checkpoint/manifest.h"
 #include "common/data/whole_file.h"
 #include "common/net/permissions.h"
 #include "common/run/slot_plan.h"
-#include "common/security/token.h"
-#include "common/text/samples.h"
 #include "scheduler/balance/model_size.h"
-#include "scheduler/base/resume.h"
-#include "scheduler/kept_input.h"
 #include "scheduler/members/join_limits.h"
-#include "scheduler/plan/memory_check.h"
 #include "scheduler/status/prometheus_text.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
-#include "scheduler/stream_start.h"
 
 namespace dslide {
 namespace {
@@ -64,100 +48,12 @@ constexpr int kFloodPauseMs = 5;
 constexpr size_t kLongestOfStranger = 64 << 10;  // bytes of a message; also of an observer's
 constexpr size_t kLongestOfMember = 16 << 20;    // the predictions of a batch have the most
 
-// The model of the run that goes on; without anything if there is no checkpoint yet.
-struct KnownModel {
-  std::shared_ptr<const Preprocessor> preprocessor;  // null: numbers
-  uint32_t features = 0;
-  uint32_t labels = 0;
-};
-
-Result<KnownModel> FindKnownModel(const std::string& checkpoints) {
-  const Result<std::string> newest = FindCheckpoint(checkpoints);
-  if (!newest.ok()) return KnownModel();
-  const Result<Manifest> manifest = ReadManifest(*newest);
-  DSLIDE_RETURN_IF_ERROR(manifest);
-  const Result<Config> config = ParseConfig(manifest->config, *newest + "/manifest");
-  DSLIDE_RETURN_IF_ERROR(config);
-  auto preprocessor = LoadPreprocessor(checkpoints, manifest->preprocessor);
-  DSLIDE_RETURN_IF_ERROR(preprocessor);
-  return KnownModel{*std::move(preprocessor), config->model.features, config->model.labels};
-}
-
-// A line about labels that no training sample has; "" if there are none.
-std::string UnknownLabels(const std::string& path, const Dataset& test) {
-  uint64_t unknown = 0;
-  for (size_t i = 0; i < test.size(); ++i) {
-    unknown += static_cast<uint64_t>(std::ranges::count_if(
-        test[i].labels, [&](uint32_t id) { return id >= test.num_labels(); }));
-  }
-  if (unknown == 0) return "";
-  return fmt::format(
-      "{}: {:.1f} % of the labels are not in the training data", path,
-      100.0 * static_cast<double>(unknown) / static_cast<double>(test.num_label_entries()));
-}
-
-// The names that train.label_names gives the labels; none if it is empty.
-Result<std::vector<std::string>> LabelNamesOf(const std::string& path, uint32_t num_labels,
-                                              bool is_text) {
-  if (path.empty()) return std::vector<std::string>();
-  if (is_text) {
-    return BadInput(fmt::format(
-        "train.label_names = {}: train.data is text, which has its labels' names; leave it out",
-        path));
-  }
-  Result<std::vector<std::string>> names = LoadLabelNames(path, num_labels);
-  if (!names.ok()) return BadInput("train.label_names: " + names.error().message);
-  return names;
-}
-
-// Creates the directory that a setting names, if there is none. Errors name the setting.
-Status MakeDirectory(const std::string& setting, const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (!error && access(path.c_str(), W_OK | X_OK) != 0) {
-    error = std::error_code(errno, std::generic_category());
-  }
-  if (!error) return {};
-  return BadInput(fmt::format("{} = {}: {}; name a directory that can be written", setting,
-                              path.string(), error.message()));
-}
-
-// Finds out before anything is read that a directory cannot be made or written.
-Status CheckDirectory(const std::string& setting, const fs::path& path) {
-  std::error_code error;
-  fs::path there = path;
-  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
-  if (access(there.c_str(), W_OK | X_OK) == 0) return {};
-  return BadInput(fmt::format("{} = {}: {}; name a directory that can be written", setting,
-                              path.string(), std::strerror(errno)));
-}
-
-// The same for a file that is read after others.
-Status CheckFile(const std::string& setting, const std::string& path) {
-  if (path.empty()) return {};
-  std::vector<std::string> files = {path};
-  if (const auto matrices = MatrixPathsOf(path)) {
-    files = matrices->features;
-    if (!matrices->labels.empty()) files.push_back(matrices->labels);
-  }
-  for (const std::string& file : files) {
-    if (access(file.c_str(), R_OK) == 0) continue;
-    return BadInput(fmt::format("{}: {}: cannot open: {}", setting, file, std::strerror(errno)));
-  }
-  return {};
-}
-
 // Whether a plan switch is among the entries: a plan that continues a generation.
 bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
   return std::any_of(entries.begin(), entries.end(), [](const LedgerEntry& entry) {
     const auto* planned = std::get_if<LedgerPlanned>(&entry);
     return planned != nullptr && GenerationOf(planned->plan) != planned->plan.version;
   });
-}
-
-// Whether an earlier life of the scheduler has trained.
-bool HasWork(const RunInputs& inputs) {
-  return inputs.ledger.batches > 0 || (inputs.checkpoint && inputs.checkpoint->batches > 0);
 }
 
 // Whether standard error (the log) and standard output are one file, as on a terminal.
@@ -177,387 +73,48 @@ std::string WhyUnreachable(const Message& message) {
   return fmt::format("the advertised address {}: {}", Printable(join->address), why);
 }
 
-// Binds to `bind`. If that leaves the port open, a resumed run takes its earlier port if it can:
-// its members look for the scheduler there.
-Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
-                                   const std::optional<KeyPair>& keys,
-                                   const std::string& address_file) {
-  std::ifstream file(address_file);
-  std::string before;
-  if (bind.ends_with(":*") && std::getline(file, before)) {
-    const std::string host = bind.substr(0, bind.size() - 1);
-    Result<RouterSocket> same =
-        RouterSocket::Bind(context, host + before.substr(before.rfind(':') + 1), keys);
-    if (same.ok()) return same;
-    LogWarning(same.error().message + "; taking another port");
-  }
-  return RouterSocket::Bind(context, bind, keys);
-}
-
 size_t LongestFrom(const Member* member) {
   return member == nullptr || member->role == Role::kObserver ? kLongestOfStranger
                                                               : kLongestOfMember;
 }
 
-constexpr float kAuditShare = 0.02f;  // where members have keys, train.audit is left open
-
-bool IsEncrypted(const Config& config) {
-  switch (config.security.encryption) {
-    case Encryption::kAlways:
-      return true;
-    case Encryption::kTrustedNetwork:
-      return false;
-    case Encryption::kAuto:
-      break;
-  }
-  return !IsLoopback(config.cluster.scheduler_bind);
-}
-
-// What the status page wants outside loopback.
-struct PageToken {
-  std::string path;
-  std::string text;  // "": none is wanted
-  bool is_new = false;
-};
-
-// That of the run directory, so that a resumed run has the same; else another one.
-Status FindOrDraw(PageToken* token) {
-  std::error_code ignored;
-  token->is_new = !fs::exists(token->path, ignored);
-  Result<std::string> text =
-      token->is_new ? Result<std::string>(DrawToken()) : ReadToken(token->path);
-  DSLIDE_RETURN_IF_ERROR(text);
-  token->text = *std::move(text);
-  return {};
-}
-
-// The end of the page's address: browsers send nobody what is behind a #.
-std::string HintOf(const PageToken& token) {
-  if (token.text.empty()) return "";
-  return token.is_new ? "#token=" + token.text : "#token=... (of " + token.path + ")";
-}
-
-// In the run directory: the last checkpoint that checkpoint.hook succeeded with.
-constexpr char kHookDoneName[] = "hook.done";
-
-int64_t SecondsSince1970() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-// What a finished run came to, for whoever starts it again.
-std::string FinishedLine(const fs::path& root, const LedgerState& ledger) {
-  const Result<std::string> text = ReadWholeFile((root / "summary.json").string());
-  const auto summary = text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
-  std::string line = fmt::format("{}: the run is finished, {} trained", root.string(),
-                                 Plural(ledger.epoch, "epoch"));
-  if (summary.is_object() && summary.contains("p_at_1") && summary["p_at_1"].is_number()) {
-    line += fmt::format(", P@1 {:.2f}", 100 * summary["p_at_1"].get<double>());
-  }
-  return line + "; for more raise train.epochs";
-}
-
 // The last name of a path.
 std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-bool HookHasDone(const fs::path& root, const std::string& checkpoint) {
-  const Result<std::string> done = ReadWholeFile((root / kHookDoneName).string());
-  return done.ok() && *done == NameIn(checkpoint) + "\n";
-}
-
-// Why the last checkpoint of a finished run is not where checkpoint.hook takes it; "": it is.
-std::string WhatHookMissed(const fs::path& root, const Config& config,
-                           const std::string& checkpoints) {
-  const Result<std::string> newest = FindCheckpoint(checkpoints);
-  if (config.checkpoint.hook.empty() || !newest.ok()) return "";
-  if (HookHasDone(root, *newest)) return "";
-  return fmt::format("checkpoint.hook has not succeeded with the last checkpoint; run it with {}",
-                     *newest);
-}
-
-// The keys of a run that is refused after all are removed.
-class NewKeys {
- public:
-  explicit NewKeys(fs::path root) : root_(std::move(root)) {}
-  ~NewKeys() {
-    if (root_.empty()) return;
-    std::error_code ignored;
-    fs::remove_all(root_ / "keys", ignored);
-    fs::remove(root_, ignored);  // if nothing else is there
-  }
-  void Keep() { root_.clear(); }
-
- private:
-  fs::path root_;
-};
-
-// What a person needs to let others join.
-std::array<std::string, 2> JoinHint(const AccessControl& access, const std::string& keys) {
-  return {fmt::format("encrypted; members need a key: dslide-worker --key {0}/worker.key, "
-                      "dslide-server --key {0}/server.key",
-                      keys),
-          fmt::format("(`dslide key allow` makes a key and a join string for each volunteer; the "
-                      "scheduler's key is {})",
-                      TextOf(access.own().public_key))};
-}
-
 }  // namespace
 
-SchedulerShell::SchedulerShell(std::string run_directory, SchedulerCore core,
-                               std::unique_ptr<Ledger> ledger, NetContext* context,
-                               AccessControl* access, RouterSocket socket,
-                               std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier,
-                               RunId run, const CheckpointConfig& checkpoint)
-    : run_directory_(std::move(run_directory)),
-      core_(std::move(core)),
-      ledger_(std::move(ledger)),
-      context_(context),
-      access_(access),
-      socket_(std::move(socket)),
-      page_(std::move(page)),
-      run_(run),
+Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals) {
+  Result<std::unique_ptr<StartedRun>> run = StartRun(options, signals);
+  DSLIDE_RETURN_IF_ERROR(run);
+  if (*run == nullptr) return {};
+  SchedulerShell shell(*std::move(run));
+  return shell.Loop(signals);
+}
+
+SchedulerShell::SchedulerShell(std::unique_ptr<StartedRun> run)
+    : run_directory_(run->directory),
+      endpoint_(std::move(run->endpoint)),
+      ledger_(std::move(run->ledger)),
+      data_(std::move(run->data)),
+      run_(run->inputs.run),
+      contributions_(std::move(run->inputs.ledger.contributions)),
+      core_(std::move(run->inputs), MonotonicMillis()),
+      context_(endpoint_->context()),
+      access_(endpoint_->access()),
+      socket_(endpoint_->socket()),
+      page_(endpoint_->page()),
       incarnation_(DrawIncarnation(access_ ? std::optional(access_->own()) : std::nullopt)),
       started_ms_(MonotonicMillis()),
       status_made_ms_(-kStatusMs),
-      recorder_(run_directory_, core_.run(), std::move(names)),
-      hook_("checkpoint.hook", checkpoint.hook, int64_t{1000} * checkpoint.hook_timeout_s),
-      costs_(std::move(earlier)),
+      recorder_(run_directory_, core_.run(),
+                LabelNames(data_->training.preprocessor, core_.run().config)),
+      hook_("checkpoint.hook", run->checkpoint.hook,
+            int64_t{1000} * run->checkpoint.hook_timeout_s),
+      costs_(std::move(run->earlier)),
+      stream_(data_->stream ? data_->stream->feeder.get() : nullptr),
       terminal_(isatty(STDOUT_FILENO) == 1 && !LogsJson()),
-      log_is_output_(LogIsOutput()) {}
-
-// First come the checks that can fail at once, then the slow work, last everything that leaves
-// files.
-Status SchedulerShell::Run(const SchedulerOptions& options, StopSignals* signals) {
-  RunInputs inputs;
-  inputs.config = options.config;
-  inputs.run = {DrawIncarnation().value};
-  const ClusterConfig& cluster = options.config.cluster;
-  const bool encrypted = IsEncrypted(options.config);
-  const bool trusted = options.config.security.encryption == Encryption::kTrustedNetwork;
-  DSLIDE_RETURN_IF_ERROR(
-      CheckBind("cluster.scheduler_bind", cluster.scheduler_bind, encrypted || trusted, ""));
-  const fs::path root = fs::absolute(options.run_directory);
-  std::unique_ptr<AccessControl> access;
-  NewKeys new_keys(encrypted && !RunKeys::Exist(root.string()) ? root : fs::path());
-  if (encrypted) {
-    Result<RunKeys> keys = RunKeys::OpenOrDraw(root.string(), SecondsSince1970());
-    DSLIDE_RETURN_IF_ERROR(keys);
-    access = std::make_unique<AccessControl>(*std::move(keys), SecondsSince1970());
-    inputs.keyed = true;
-  }
-  const auto own = encrypted ? std::optional(access->own()) : std::nullopt;
-  NetContext context = encrypted ? NetContext(&access->holder()) : NetContext();
-  const std::string address_file = options.resume ? (root / "scheduler.address").string() : "";
-  Result<RouterSocket> socket = BindScheduler(context, cluster.scheduler_bind, own, address_file);
-  DSLIDE_RETURN_IF_ERROR(socket);
-  socket->SetConnections(RouterLimits::ConnectionsFor(cluster.most_workers));
-  const auto address =
-      AdvertisedAddress("cluster.scheduler", socket->address(), cluster.scheduler_advertise);
-  DSLIDE_RETURN_IF_ERROR(address);
-  std::unique_ptr<StatusPage> page;
-  PageToken token{(root / "keys" / "status.token").string(), "", false};
-  if (!cluster.status_bind.empty()) {
-    DSLIDE_RETURN_IF_ERROR(CheckBind("cluster.status_bind", cluster.status_bind, true, ""));
-    if (!IsLoopback(cluster.status_bind)) DSLIDE_RETURN_IF_ERROR(FindOrDraw(&token));
-    Result<std::unique_ptr<StatusPage>> started =
-        StatusPage::Start(cluster.status_bind, token.text, *address);
-    DSLIDE_RETURN_IF_ERROR(started);
-    page = std::move(*started);
-  }
-  std::unique_ptr<Ledger> ledger;
-  std::error_code error;
-  const std::string ledger_path = (root / kLedgerName).string();
-  const bool began = fs::exists(ledger_path, error);
-  const auto open_ledger = [&]() -> Status {
-    Result<std::unique_ptr<Ledger>> opened = Ledger::Open(ledger_path, &inputs.ledger);
-    DSLIDE_RETURN_IF_ERROR(opened);
-    ledger = std::move(*opened);
-    return {};
-  };
-  if (began) DSLIDE_RETURN_IF_ERROR(open_ledger());
-  inputs.checkpoint_directory = fs::absolute(options.config.checkpoint.directory.empty()
-                                                 ? root / kCheckpointsName
-                                                 : fs::path(options.config.checkpoint.directory))
-                                    .string();
-  // A run that ended before anything counted leaves nothing to continue.
-  const bool has_work = inputs.ledger.batches > 0 || !inputs.ledger.last_checkpoint.empty();
-  if (!options.resume && (has_work || FindCheckpoint(inputs.checkpoint_directory).ok())) {
-    return BadInput(fmt::format(
-        "{} holds {} of an earlier run; continue it with --resume, or name another --run-dir",
-        has_work ? root.string() : inputs.checkpoint_directory,
-        has_work ? "the ledger" : "checkpoints"));
-  }
-
-  if (options.config.train.test == "-") {
-    return BadInput("train.test = -: only train.data can be standard input; name a file");
-  }
-  if (options.config.train.data.empty()) {
-    return BadInput("train.data is not set; name the training file by --set train.data=FILE");
-  }
-  if (options.resume) {
-    DSLIDE_RETURN_IF_ERROR(
-        CheckSomethingToResume(began, inputs.ledger, inputs.checkpoint_directory));
-    Config asked = options.config;
-    MakePathsAbsolute(&asked);
-    if (IsFinished(inputs.ledger, asked) && FindCheckpoint(inputs.checkpoint_directory).ok()) {
-      PrintLine(FinishedLine(root, inputs.ledger));
-      const std::string missing = WhatHookMissed(root, options.config, inputs.checkpoint_directory);
-      if (!missing.empty()) LogWarning(missing);
-      return {};
-    }
-  }
-  DSLIDE_RETURN_IF_ERROR(CheckFile("train.test", options.config.train.test));
-  DSLIDE_RETURN_IF_ERROR(CheckFile("train.label_names", options.config.train.label_names));
-  DSLIDE_RETURN_IF_ERROR(CheckDirectory("--run-dir", root));
-  DSLIDE_RETURN_IF_ERROR(CheckDirectory("checkpoint.directory", inputs.checkpoint_directory));
-  const bool is_stream = options.config.train.open_vocabulary;
-  Result<KnownModel> known = KnownModel();
-  if (options.resume && !is_stream) known = FindKnownModel(inputs.checkpoint_directory);
-  DSLIDE_RETURN_IF_ERROR(known);
-  TrainConfig& files = inputs.config.train;
-  std::optional<KeptInput> kept;
-  std::optional<StreamStart> stream;
-  if (is_stream) {
-    MakePathsAbsolute(&inputs.config);
-    DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
-    Result<StreamStart> started =
-        StartStream(root, options.resume, options.server_memory_mb, &inputs, signals);
-    DSLIDE_RETURN_IF_ERROR(started);
-    stream.emplace(*std::move(started));
-    if (stream->finished) {
-      PrintLine(fmt::format("{}: the stream has ended, {} trained", root.string(),
-                            Plural(inputs.ledger.epoch, "segment")));
-      return {};
-    }
-  } else if (files.data == "-") {
-    DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
-    Result<KeptInput> input = KeptInput::Read(root.string(), options.resume, signals);
-    DSLIDE_RETURN_IF_ERROR(input);
-    kept.emplace(*std::move(input));
-    files.data = kept->path();
-  }
-  Result<TrainingSamples> loaded = TrainingSamples();
-  if (stream) {
-    loaded->description = stream->description;
-    loaded->preprocessor = stream->preprocessor;
-  } else {
-    loaded = LoadTrainingSamples(
-        files.data, {options.config.text, files.min_label_samples, known->preprocessor});
-  }
-  DSLIDE_RETURN_IF_ERROR(loaded);
-  // A model that began with that of an earlier run may have more than the data.
-  loaded->data.Widen(known->features, known->labels);
-  const Dataset* train = stream ? inputs.train : &loaded->data;
-  const std::shared_ptr<const Preprocessor> preprocessor = loaded->preprocessor;
-  if (train->size() == 0) {
-    return BadInput(fmt::format("{}: no samples to train on", files.data));
-  }
-  if (preprocessor != nullptr && options.config.train.exclude_own_features) {
-    return BadInput(
-        "train.exclude_own_features: workers do not know the words of a text; leave it out, and "
-        "give "
-        "--exclude-own-features to evaluate and predict");
-  }
-  const Result<std::vector<std::string>> label_names =
-      LabelNamesOf(files.label_names, train->num_labels(), preprocessor != nullptr);
-  DSLIDE_RETURN_IF_ERROR(label_names);
-  inputs.train = train;
-  inputs.inverse_propensities = std::move(loaded->inverse_propensities);
-  if (!stream) inputs.train_checksum = Checksum(*train);
-  std::optional<Dataset> test;
-  std::vector<std::string> notes = loaded->notes;
-  if (!options.config.train.test.empty() && !stream) {
-    Result<LoadedSamples> read =
-        LoadSamples(options.config.train.test,
-                    {preprocessor.get(), {train->num_features(), train->num_labels()}});
-    DSLIDE_RETURN_IF_ERROR(read);
-    read->data.Widen(known->features, known->labels);
-    const Dataset& data = read->data;
-    if (data.num_features() != train->num_features() || data.num_labels() != train->num_labels()) {
-      return BadInput(fmt::format("{}: {} and {}, but {} has {} and {}", options.config.train.test,
-                                  Plural(data.num_features(), "feature"),
-                                  Plural(data.num_labels(), "label"), files.data,
-                                  train->num_features(), train->num_labels()));
-    }
-    notes.insert(notes.end(), read->notes.begin(), read->notes.end());
-    test = std::move(read->data);
-    inputs.test = &*test;
-  }
-  MakePathsAbsolute(&inputs.config);  // --resume may come from elsewhere
-  inputs.audit_secret = DrawIncarnation().value;
-  inputs.ticket_key = DrawHashKey();
-  if (inputs.config.train.audit < 0.0f && inputs.config.train.staleness == 0 && encrypted) {
-    inputs.config.train.audit = kAuditShare;
-  }
-  if (!stream) {
-    ResolveConfig(train->num_features(), train->num_labels(), &inputs.config,
-                  {train->size(), LabelRepeats(*train)});
-  }
-  if (options.server_memory_mb > 0) {
-    const uint64_t bytes = uint64_t{options.server_memory_mb} << 20;
-    const std::string why = WhyAllTooSmall(bytes, inputs.config);
-    if (!why.empty()) return BadInput(why);
-  }
-  if (!stream) inputs.preprocessor = ChecksumOf(preprocessor.get());
-  if (options.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began, &inputs));
-
-  DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root));
-  DSLIDE_RETURN_IF_ERROR(MakeDirectory("checkpoint.directory", inputs.checkpoint_directory));
-  DSLIDE_RETURN_IF_ERROR(StorePreprocessor(inputs.checkpoint_directory, preprocessor.get()));
-  if (!label_names->empty()) {
-    Result<std::string> copy = StoreLabelNames(inputs.checkpoint_directory, *label_names);
-    DSLIDE_RETURN_IF_ERROR(copy);
-    files.label_names = *std::move(copy);
-  }
-  if (!options.resume && ledger != nullptr) {
-    ledger.reset();
-    inputs.ledger = LedgerState();
-    fs::remove(root / kTotalsName, error);
-    fs::remove_all(ledger_path, error);
-    if (error) return Failed(fmt::format("{}: cannot remove: {}", ledger_path, error.message()));
-  }
-  // Before the ledger, so that a run that can be resumed has a configuration.
-  DSLIDE_RETURN_IF_ERROR(
-      WriteWholeFile((root / "config.ini").string(), FormatConfig(WithoutGrowth(inputs.config))));
-  new_keys.Keep();
-  if (kept) kept->Keep();
-  if (stream) stream->made.Keep();
-  if (ledger == nullptr) DSLIDE_RETURN_IF_ERROR(open_ledger());
-  // First: whoever waits for the address uses the keys.
-  if (access) DSLIDE_RETURN_IF_ERROR(access->keys().Publish(*address));
-  if (token.is_new) DSLIDE_RETURN_IF_ERROR(WriteToken(token.path, token.text));
-  DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root / "scheduler.address").string(), *address + "\n"));
-  LogInfo(fmt::format("listening at {}{}", *address, access ? ", encrypted" : ""));
-  PrintLine(loaded->description);
-  PrintLine(TrainingText(inputs.config));
-  if (test) notes.push_back(UnknownLabels(options.config.train.test, *test));
-  for (const std::string& note : notes) {
-    if (!note.empty()) PrintLine(note);
-  }
-  if (access) {
-    for (const std::string& line : JoinHint(*access, (root / "keys").string())) PrintLine(line);
-  }
-  if (page != nullptr) {
-    PrintLine(fmt::format("status page: {}{}", page->url(), HintOf(token)));
-  }
-  const RunId run = inputs.run;
-  NameRunInLog(run);
-  Contributions contributions = std::move(inputs.ledger.contributions);
-  LabelNames names(preprocessor, inputs.config);
-  RunCosts earlier = EarlierCosts(root.string(), HasWork(inputs));
-  // Commands are for this machine only: members get the run's configuration.
-  const CheckpointConfig checkpoint = inputs.config.checkpoint;
-  inputs.config.checkpoint.hook.clear();
-  inputs.config.checkpoint.shard_hook.clear();
-  const std::string newest = inputs.checkpoint_path;
-  SchedulerShell shell(root.string(), SchedulerCore(std::move(inputs), MonotonicMillis()),
-                       std::move(ledger), &context, access.get(), std::move(*socket),
-                       std::move(page), std::move(names), std::move(earlier), run, checkpoint);
-  shell.contributions_ = std::move(contributions);
-  if (stream) shell.stream_ = std::move(stream->feeder);
-  if (!newest.empty() && !HookHasDone(root, newest)) shell.hook_.Offer(newest);
-  return shell.Loop(signals);
+      log_is_output_(LogIsOutput()) {
+  if (!run->checkpoint_path.empty()) hook_.Offer(run->checkpoint_path);
 }
 
 Status SchedulerShell::Loop(StopSignals* signals) {

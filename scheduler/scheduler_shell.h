@@ -5,38 +5,28 @@
 #pragma once
 
 #include <array>
-#include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/error.h"
 #include "common/base/process.h"
 #include "common/checkpoint/checkpoint_hook.h"
-#include "common/config/config.h"
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
-#include "scheduler/access_control.h"
 #include "scheduler/address_prober.h"
 #include "scheduler/base/line_limit.h"
 #include "scheduler/core/scheduler_core.h"
 #include "scheduler/ledger/ledger.h"
 #include "scheduler/members/message_budget.h"
+#include "scheduler/run_start.h"
 #include "scheduler/status/learning_curve.h"
 #include "scheduler/status/progress.h"
 #include "scheduler/status/recorder.h"
 #include "scheduler/status/run_costs.h"
 #include "scheduler/status/status.h"
-#include "scheduler/status/status_page.h"
-#include "scheduler/stream/stream_feeder.h"
 
 namespace dslide {
-
-struct SchedulerOptions {
-  Config config;
-  std::string run_directory;
-  bool resume = false;
-  uint32_t server_memory_mb = 0;  // of each of the cluster.servers that join; 0: not known
-};
 
 class SchedulerShell {
  public:
@@ -44,10 +34,7 @@ class SchedulerShell {
   static Status Run(const SchedulerOptions& options, StopSignals* signals);
 
  private:
-  SchedulerShell(std::string run_directory, SchedulerCore core, std::unique_ptr<Ledger> ledger,
-                 NetContext* context, AccessControl* access, RouterSocket socket,
-                 std::unique_ptr<StatusPage> page, LabelNames names, RunCosts earlier, RunId run,
-                 const CheckpointConfig& checkpoint);
+  explicit SchedulerShell(std::unique_ptr<StartedRun> run);
 
   // Kinds of lines that peers can cause, each of which is limited.
   enum class PeerWarning { kMalformed, kRefused, kUnreachable, kFlood, kOtherConnection };
@@ -97,16 +84,19 @@ class SchedulerShell {
   void ForgetSegments();
 
   std::string run_directory_;
+  // What follows points into these three.
+  std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<RunData> data_;
+  RunId run_;
+  Contributions contributions_;  // of all entries of the ledger
   AwakeClock clock_;
   SchedulerCore core_;
-  std::unique_ptr<Ledger> ledger_;
-  Contributions contributions_;  // of all entries of the ledger
   NetContext* context_;
-  AccessControl* access_;  // outlives the context, whose thread asks it; null: no encryption
-  RouterSocket socket_;
+  AccessControl* access_;  // null: no encryption
+  RouterSocket& socket_;
+  StatusPage* page_;  // null: none
   AddressProber prober_;
-  std::unique_ptr<StatusPage> page_;  // null: none
-  RunId run_;
   Incarnation incarnation_;
   uint64_t next_sequence_ = 1;
   int64_t started_ms_;
@@ -133,8 +123,8 @@ class SchedulerShell {
   CheckpointHook hook_;
   CheckpointCare care_;  // what hook and quota come to, for status
   CostMeter costs_;
-  std::unique_ptr<StreamFeeder> stream_;  // null: the training data is a file
-  uint32_t segment_wanted_ = 0;           // 0: none
+  StreamFeeder* stream_;         // null: the training data is a file
+  uint32_t segment_wanted_ = 0;  // 0: none
   bool stream_ends_ = false;
   bool terminal_;
   bool log_is_output_;  // lines of the log need not be printed as well

@@ -118,11 +118,6 @@ Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
 
 }  // namespace
 
-NewStream::~NewStream() {
-  std::error_code ignored;
-  if (!directory_.empty()) fs::remove_all(directory_, ignored);
-}
-
 Result<StreamStart> StartStream(const fs::path& root, bool resume, uint32_t server_memory_mb,
                                 RunInputs* inputs, StopSignals* signals) {
   ResolveConfig(kOpenFeatures, kOpenLabels, &inputs->config);
@@ -135,7 +130,7 @@ Result<StreamStart> StartStream(const fs::path& root, bool resume, uint32_t serv
     fs::create_directories(made, error);
     if (error) return Failed(fmt::format("{}: cannot create: {}", made.string(), error.message()));
   }
-  NewStream made(is_new ? directory : fs::path());
+  Provisional made(is_new ? directory : fs::path());
   const Result<uint32_t> number = resume ? SegmentToGoOnWith(directory, *inputs) : 0u;
   DSLIDE_RETURN_IF_ERROR(number);
   if (*number == 0) DSLIDE_RETURN_IF_ERROR(BeginAgain(directory, resume));

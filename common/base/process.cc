@@ -62,6 +62,12 @@ int64_t MonotonicMicros() {
 
 int64_t MonotonicMillis() { return MonotonicMicros() / 1000; }
 
+int64_t SecondsSince1970() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 int64_t AwakeClock::At(int64_t monotonic_us) {
   constexpr int64_t kLongestAwakeUs = 1'500'000;  // between two readings
   constexpr int64_t kPauseUs = 100'000;           // a longer gap counts as this

@@ -31,6 +31,9 @@ Incarnation DrawIncarnation();
 int64_t MonotonicMillis();
 int64_t MonotonicMicros();
 
+// The time of day (UTC), which may be set back.
+int64_t SecondsSince1970();
+
 // A clock that stands still while the process is suspended (SIGSTOP, a sleeping machine), so that
 // peers do not seem silent afterwards. A loop must read it at least every second. Owned by the
 // loop's thread.

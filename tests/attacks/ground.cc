@@ -5,7 +5,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -29,12 +28,6 @@ constexpr int kStopMs = 40000;
 constexpr int kFinishMs = 60000;
 constexpr int kLookMs = 15000;
 constexpr int64_t kLongAgo = 1'000'000'000;
-
-int64_t SecondsSince1970() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 KeyRole RoleOf(As as) {
   switch (as) {

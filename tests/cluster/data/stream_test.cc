@@ -271,6 +271,29 @@ TEST_CASE("between two segments of a stream a scheduler may be killed") {
   }
 }
 
+TEST_CASE("batches of a synchronous stream are audited where members have keys") {
+  for (const char* audit : {"train.audit=-1", "train.audit=1"}) {
+    CAPTURE(audit);
+    TestRun run;
+    Producer producer;
+    auto train = run.Start("dslide", Train(run, "-",
+                                           {"--set", "security.encryption=always", "--set",
+                                            "train.staleness=0", "--set", audit}));
+    producer.Write(Lines(2000, 0, 20, 1));
+    producer.End();
+    REQUIRE(train->Wait() == 0);
+    CHECK(Counted(&run) == 2000);
+    const Result<Config> config = LoadConfig(run.run_directory() + "/config.ini", {});
+    REQUIRE(config.ok());
+    CHECK(config->train.audit > 0.0f);
+    if (config->train.audit < 1.0f) continue;  // by chance no batch may have been audited
+    const Json audits = run.Summary()["audits"];
+    CHECK(audits["done"] > 0);
+    CHECK(audits["liars"] == 0);
+    CHECK(audits["undecided"] == 0);
+  }
+}
+
 TEST_CASE("a flood of labels and words takes no more than it may") {
   TestRun run;
   Producer producer;

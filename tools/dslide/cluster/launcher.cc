@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -15,6 +14,7 @@
 #include "common/base/address.h"
 #include "common/base/log.h"
 #include "common/base/plural.h"
+#include "common/base/process.h"
 #include "common/checkpoint/checkpoint_hook.h"
 #include "common/checkpoint/layout.h"
 #include "common/security/run_keys.h"
@@ -48,12 +48,6 @@ std::string LastWords(const std::string& path, std::streamoff start, const std::
 }
 
 std::string WorkerName(uint32_t number) { return fmt::format("worker-{}", number); }
-
-int64_t SecondsSince1970() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 

@@ -2,24 +2,18 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
 #include <optional>
 #include <string>
 
 #include "common/app/executable.h"
 #include "common/base/address.h"
 #include "common/base/nearest.h"
+#include "common/base/process.h"
 #include "common/config/config_fields.h"
 #include "common/security/run_keys.h"
 
 namespace dslide {
 namespace {
-
-int64_t SecondsSince1970() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // "30d", "12h", "45m" or "90s" in seconds. Errors name the option.
 Result<int64_t> Duration(const std::string& option, const std::string& text) {

@@ -1,0 +1,189 @@
+#include "scheduler/run_data.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/app/config_paths.h"
+#include "common/base/plural.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/stored_label_names.h"
+#include "common/checkpoint/stored_preprocessor.h"
+#include "common/data/checksum.h"
+#include "common/data/measures/metrics.h"
+#include "common/data/numbers/matrix_reader.h"
+#include "scheduler/kept_input.h"
+
+namespace dslide {
+namespace {
+
+// The model of a run that goes on; without anything if there is no checkpoint yet.
+struct KnownModel {
+  std::shared_ptr<const Preprocessor> preprocessor;  // null: numbers
+  uint32_t features = 0;
+  uint32_t labels = 0;
+};
+
+Result<KnownModel> FindKnownModel(const std::string& checkpoints) {
+  const Result<std::string> newest = FindCheckpoint(checkpoints);
+  if (!newest.ok()) return KnownModel();
+  const Result<Manifest> manifest = ReadManifest(*newest);
+  DSLIDE_RETURN_IF_ERROR(manifest);
+  const Result<Config> config = ParseConfig(manifest->config, *newest + "/manifest");
+  DSLIDE_RETURN_IF_ERROR(config);
+  auto preprocessor = LoadPreprocessor(checkpoints, manifest->preprocessor);
+  DSLIDE_RETURN_IF_ERROR(preprocessor);
+  return KnownModel{*std::move(preprocessor), config->model.features, config->model.labels};
+}
+
+Status CheckFile(const std::string& key, const std::string& path) {
+  if (path.empty()) return {};
+  std::vector<std::string> files = {path};
+  if (const auto matrices = MatrixPathsOf(path)) {
+    files = matrices->features;
+    if (!matrices->labels.empty()) files.push_back(matrices->labels);
+  }
+  for (const std::string& file : files) {
+    if (access(file.c_str(), R_OK) == 0) continue;
+    return BadInput(fmt::format("{}: {}: cannot open: {}", key, file, std::strerror(errno)));
+  }
+  return {};
+}
+
+// A line about labels that no training sample has; "" if there are none.
+std::string UnknownLabels(const std::string& path, const Dataset& test) {
+  uint64_t unknown = 0;
+  for (size_t i = 0; i < test.size(); ++i) {
+    unknown += static_cast<uint64_t>(std::ranges::count_if(
+        test[i].labels, [&](uint32_t id) { return id >= test.num_labels(); }));
+  }
+  if (unknown == 0) return "";
+  return fmt::format(
+      "{}: {:.1f} % of the labels are not in the training data", path,
+      100.0 * static_cast<double>(unknown) / static_cast<double>(test.num_label_entries()));
+}
+
+// The names that train.label_names gives the labels; none if it is empty.
+Result<std::vector<std::string>> LabelNamesOf(const std::string& path, uint32_t num_labels,
+                                              bool is_text) {
+  if (path.empty()) return std::vector<std::string>();
+  if (is_text) {
+    return BadInput(fmt::format(
+        "train.label_names = {}: train.data is text, which has its labels' names; leave it out",
+        path));
+  }
+  Result<std::vector<std::string>> names = LoadLabelNames(path, num_labels);
+  if (!names.ok()) return BadInput("train.label_names: " + names.error().message);
+  return names;
+}
+
+Status LoadTraining(const KnownModel& known, RunInputs* inputs, RunData* data) {
+  const TrainConfig& files = inputs->config.train;
+  Result<TrainingSamples> training = LoadTrainingSamples(
+      files.data, {inputs->config.text, files.min_label_samples, known.preprocessor});
+  DSLIDE_RETURN_IF_ERROR(training);
+  data->training = *std::move(training);
+  data->notes = data->training.notes;
+  Dataset& train = data->training.data;
+  // A model that began with that of an earlier run may have more than the data.
+  train.Widen(known.features, known.labels);
+  if (train.size() == 0) return BadInput(fmt::format("{}: no samples to train on", files.data));
+  inputs->train = &train;
+  inputs->preprocessor = ChecksumOf(data->training.preprocessor.get());
+  inputs->inverse_propensities = std::move(data->training.inverse_propensities);
+  return {};
+}
+
+Status LoadTest(const KnownModel& known, RunInputs* inputs, RunData* data) {
+  const std::string& path = inputs->config.train.test;
+  if (path.empty()) return {};
+  const Dataset& train = *inputs->train;
+  Result<LoadedSamples> read = LoadSamples(
+      path, {data->training.preprocessor.get(), {train.num_features(), train.num_labels()}});
+  DSLIDE_RETURN_IF_ERROR(read);
+  Dataset& test = read->data;
+  test.Widen(known.features, known.labels);
+  if (test.num_features() != train.num_features() || test.num_labels() != train.num_labels()) {
+    return BadInput(fmt::format("{}: {} and {}, but {} has {} and {}", path,
+                                Plural(test.num_features(), "feature"),
+                                Plural(test.num_labels(), "label"), inputs->config.train.data,
+                                train.num_features(), train.num_labels()));
+  }
+  data->notes.insert(data->notes.end(), read->notes.begin(), read->notes.end());
+  data->notes.push_back(UnknownLabels(path, test));
+  data->test = std::move(test);
+  inputs->test = &*data->test;
+  return {};
+}
+
+// What can be said of text and label names when the training data is known.
+Status LookAtText(const RunInputs& inputs, RunData* data) {
+  const TrainConfig& files = inputs.config.train;
+  const bool is_text = data->training.preprocessor != nullptr;
+  if (is_text && files.exclude_own_features) {
+    return BadInput(
+        "train.exclude_own_features: workers do not know the words of a text; leave it out, and "
+        "give --exclude-own-features to evaluate and predict");
+  }
+  Result<std::vector<std::string>> names =
+      LabelNamesOf(files.label_names, inputs.train->num_labels(), is_text);
+  DSLIDE_RETURN_IF_ERROR(names);
+  data->label_names = *std::move(names);
+  return {};
+}
+
+}  // namespace
+
+Status CheckDataFiles(const TrainConfig& train) {
+  if (train.test == "-") {
+    return BadInput("train.test = -: only train.data can be standard input; name a file");
+  }
+  if (train.data.empty()) {
+    return BadInput("train.data is not set; name the training file by --set train.data=FILE");
+  }
+  DSLIDE_RETURN_IF_ERROR(CheckFile("train.test", train.test));
+  return CheckFile("train.label_names", train.label_names);
+}
+
+Result<std::unique_ptr<RunData>> LoadRunData(const std::string& run_directory, bool resume,
+                                             uint32_t server_memory_mb, RunInputs* inputs,
+                                             StopSignals* signals) {
+  auto data = std::make_unique<RunData>();
+  TrainConfig& files = inputs->config.train;
+  if (files.open_vocabulary) {
+    MakePathsAbsolute(&inputs->config);
+    Result<StreamStart> started =
+        StartStream(run_directory, resume, server_memory_mb, inputs, signals);
+    DSLIDE_RETURN_IF_ERROR(started);
+    if (started->finished) return std::unique_ptr<RunData>();
+    data->training.description = started->description;
+    data->training.preprocessor = started->preprocessor;
+    data->stream.emplace(*std::move(started));
+    DSLIDE_RETURN_IF_ERROR(LookAtText(*inputs, data.get()));
+    return data;
+  }
+  Result<KnownModel> known = KnownModel();
+  if (resume) known = FindKnownModel(inputs->checkpoint_directory);
+  DSLIDE_RETURN_IF_ERROR(known);
+  if (files.data == "-") {
+    Result<KeptInput> input = KeepStandardInput(run_directory, resume, signals);
+    DSLIDE_RETURN_IF_ERROR(input);
+    files.data = input->path;
+    data->kept = std::move(input->made);
+  }
+  DSLIDE_RETURN_IF_ERROR(LoadTraining(*known, inputs, data.get()));
+  DSLIDE_RETURN_IF_ERROR(LookAtText(*inputs, data.get()));
+  DSLIDE_RETURN_IF_ERROR(LoadTest(*known, inputs, data.get()));
+  const Dataset& train = *inputs->train;
+  inputs->train_checksum = Checksum(train);
+  MakePathsAbsolute(&inputs->config);  // --resume may come from elsewhere
+  ResolveConfig(train.num_features(), train.num_labels(), &inputs->config,
+                {train.size(), LabelRepeats(train)});
+  return data;
+}
+
+}  // namespace dslide

@@ -1,0 +1,247 @@
+#include "scheduler/run_start.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/app/config_paths.h"
+#include "common/base/log.h"
+#include "common/base/plural.h"
+#include "common/checkpoint/layout.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/stored_label_names.h"
+#include "common/checkpoint/stored_preprocessor.h"
+#include "common/data/whole_file.h"
+#include "scheduler/base/resume.h"
+#include "scheduler/plan/memory_check.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr float kAuditShare = 0.02f;  // where members have keys, train.audit is left open
+
+// Creates the directory that a key names, if there is none. Errors name the key.
+Status MakeDirectory(const std::string& key, const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error && access(path.c_str(), W_OK | X_OK) != 0) {
+    error = std::error_code(errno, std::generic_category());
+  }
+  if (!error) return {};
+  return BadInput(fmt::format("{} = {}: {}; name a directory that can be written", key,
+                              path.string(), error.message()));
+}
+
+// Finds out before anything is read that a directory cannot be made or written.
+Status CheckDirectory(const std::string& key, const fs::path& path) {
+  std::error_code error;
+  fs::path there = path;
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  if (access(there.c_str(), W_OK | X_OK) == 0) return {};
+  return BadInput(fmt::format("{} = {}: {}; name a directory that can be written", key,
+                              path.string(), std::strerror(errno)));
+}
+
+// What a finished run came to, for whoever starts it again.
+std::string FinishedLine(const fs::path& root, const LedgerState& ledger) {
+  const Result<std::string> text = ReadWholeFile((root / "summary.json").string());
+  const auto summary = text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
+  std::string line = fmt::format("{}: the run is finished, {} trained", root.string(),
+                                 Plural(ledger.epoch, "epoch"));
+  if (summary.is_object() && summary.contains("p_at_1") && summary["p_at_1"].is_number()) {
+    line += fmt::format(", P@1 {:.2f}", 100 * summary["p_at_1"].get<double>());
+  }
+  return line + "; for more raise train.epochs";
+}
+
+// The newest checkpoint, if checkpoint.hook has not succeeded with it; "": none.
+std::string CheckpointForHook(const fs::path& root, const Config& config,
+                              const std::string& checkpoints) {
+  const Result<std::string> newest = FindCheckpoint(checkpoints);
+  if (config.checkpoint.hook.empty() || !newest.ok()) return "";
+  const Result<std::string> done = ReadWholeFile((root / kHookDoneName).string());
+  const std::string name = fs::path(*newest).filename().string();
+  return done.ok() && *done == name + "\n" ? "" : *newest;
+}
+
+class Starter {
+ public:
+  Starter(const SchedulerOptions& options, StopSignals* signals)
+      : options_(options),
+        signals_(signals),
+        root_(fs::absolute(options.run_directory)),
+        ledger_path_((root_ / kLedgerName).string()),
+        run_(std::make_unique<StartedRun>()),
+        inputs_(run_->inputs) {}
+
+  Result<std::unique_ptr<StartedRun>> Start() {
+    run_->directory = root_.string();
+    inputs_.config = options_.config;
+    inputs_.run = {DrawIncarnation().value};
+    inputs_.audit_secret = DrawIncarnation().value;
+    inputs_.ticket_key = DrawHashKey();
+    Result<std::unique_ptr<Endpoint>> endpoint =
+        Endpoint::Open(options_.config, root_, options_.resume);
+    DSLIDE_RETURN_IF_ERROR(endpoint);
+    run_->endpoint = *std::move(endpoint);
+    inputs_.keyed = run_->endpoint->encrypted();
+    DSLIDE_RETURN_IF_ERROR(LookAtEarlierLives());
+    if (options_.resume) {
+      DSLIDE_RETURN_IF_ERROR(
+          CheckSomethingToResume(began_, inputs_.ledger, inputs_.checkpoint_directory));
+      if (SaysFinished()) return std::unique_ptr<StartedRun>();
+    }
+    DSLIDE_RETURN_IF_ERROR(CheckDataFiles(options_.config.train));
+    DSLIDE_RETURN_IF_ERROR(CheckDirectory("--run-dir", root_));
+    DSLIDE_RETURN_IF_ERROR(CheckDirectory("checkpoint.directory", inputs_.checkpoint_directory));
+    DSLIDE_RETURN_IF_ERROR(LoadData());
+    if (run_->data == nullptr) return std::unique_ptr<StartedRun>();
+    if (options_.server_memory_mb > 0) {
+      const uint64_t bytes = uint64_t{options_.server_memory_mb} << 20;
+      const std::string why = WhyAllTooSmall(bytes, inputs_.config);
+      if (!why.empty()) return BadInput(why);
+    }
+    if (options_.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began_, &inputs_));
+    DSLIDE_RETURN_IF_ERROR(WriteFiles());
+    Introduce();
+    const bool has_work =
+        inputs_.ledger.batches > 0 || (inputs_.checkpoint && inputs_.checkpoint->batches > 0);
+    run_->earlier = EarlierCosts(run_->directory, has_work);
+    // Commands are for this machine only: members get the run's configuration.
+    run_->checkpoint_path = CheckpointForHook(root_, inputs_.config, inputs_.checkpoint_directory);
+    run_->checkpoint = inputs_.config.checkpoint;
+    inputs_.config.checkpoint.hook.clear();
+    inputs_.config.checkpoint.shard_hook.clear();
+    return std::move(run_);
+  }
+
+ private:
+  Status OpenLedger() {
+    Result<std::unique_ptr<Ledger>> opened = Ledger::Open(ledger_path_, &inputs_.ledger);
+    DSLIDE_RETURN_IF_ERROR(opened);
+    run_->ledger = *std::move(opened);
+    return {};
+  }
+
+  // Refuses to begin anew where there is something to continue: an earlier life in which samples
+  // counted.
+  Status LookAtEarlierLives() {
+    std::error_code ignored;
+    began_ = fs::exists(ledger_path_, ignored);
+    if (began_) DSLIDE_RETURN_IF_ERROR(OpenLedger());
+    const std::string& named = options_.config.checkpoint.directory;
+    inputs_.checkpoint_directory =
+        fs::absolute(named.empty() ? root_ / kCheckpointsName : fs::path(named)).string();
+    const bool has_work = inputs_.ledger.batches > 0 || !inputs_.ledger.last_checkpoint.empty();
+    const bool has_checkpoints = FindCheckpoint(inputs_.checkpoint_directory).ok();
+    if (options_.resume || (!has_work && !has_checkpoints)) return {};
+    return BadInput(fmt::format(
+        "{} holds {} of an earlier run; continue it with --resume, or name another --run-dir",
+        has_work ? run_->directory : inputs_.checkpoint_directory,
+        has_work ? "the ledger" : "checkpoints"));
+  }
+
+  bool SaysFinished() const {
+    Config asked = options_.config;
+    MakePathsAbsolute(&asked);
+    if (!IsFinished(inputs_.ledger, asked)) return false;
+    if (!FindCheckpoint(inputs_.checkpoint_directory).ok()) return false;
+    PrintLine(FinishedLine(root_, inputs_.ledger));
+    const std::string missed =
+        CheckpointForHook(root_, options_.config, inputs_.checkpoint_directory);
+    if (!missed.empty()) {
+      LogWarning("checkpoint.hook has not succeeded with the last checkpoint; run it with " +
+                 missed);
+    }
+    return true;
+  }
+
+  Status LoadData() {
+    TrainConfig& train = inputs_.config.train;
+    if (train.audit < 0.0f && train.staleness == 0 && inputs_.keyed) train.audit = kAuditShare;
+    // What comes once is kept in the run directory.
+    if (train.open_vocabulary || train.data == "-") {
+      DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root_));
+    }
+    Result<std::unique_ptr<RunData>> data = LoadRunData(
+        run_->directory, options_.resume, options_.server_memory_mb, &inputs_, signals_);
+    DSLIDE_RETURN_IF_ERROR(data);
+    run_->data = *std::move(data);
+    if (run_->data == nullptr) {
+      PrintLine(fmt::format("{}: the stream has ended, {} trained", run_->directory,
+                            Plural(inputs_.ledger.epoch, "segment")));
+    }
+    return {};
+  }
+
+  // Removes the ledger of an earlier life in which nothing counted.
+  Status ForgetEarlierLedger() {
+    if (options_.resume || run_->ledger == nullptr) return {};
+    run_->ledger.reset();
+    inputs_.ledger = LedgerState();
+    std::error_code error;
+    fs::remove(root_ / kTotalsName, error);
+    fs::remove_all(ledger_path_, error);
+    if (error) return Failed(fmt::format("{}: cannot remove: {}", ledger_path_, error.message()));
+    return {};
+  }
+
+  Status WriteFiles() {
+    const std::string& checkpoints = inputs_.checkpoint_directory;
+    RunData& data = *run_->data;
+    DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root_));
+    DSLIDE_RETURN_IF_ERROR(MakeDirectory("checkpoint.directory", checkpoints));
+    DSLIDE_RETURN_IF_ERROR(StorePreprocessor(checkpoints, data.training.preprocessor.get()));
+    if (!data.label_names.empty()) {
+      Result<std::string> copy = StoreLabelNames(checkpoints, data.label_names);
+      DSLIDE_RETURN_IF_ERROR(copy);
+      inputs_.config.train.label_names = *std::move(copy);
+    }
+    DSLIDE_RETURN_IF_ERROR(ForgetEarlierLedger());
+    // Before the ledger, so that a run that can be resumed has a configuration.
+    DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root_ / "config.ini").string(),
+                                          FormatConfig(WithoutGrowth(inputs_.config))));
+    run_->endpoint->Keep();
+    data.kept.Keep();
+    if (data.stream) data.stream->made.Keep();
+    if (run_->ledger == nullptr) DSLIDE_RETURN_IF_ERROR(OpenLedger());
+    return run_->endpoint->Publish();
+  }
+
+  void Introduce() const {
+    const Endpoint& endpoint = *run_->endpoint;
+    LogInfo(fmt::format("listening at {}{}", endpoint.address(),
+                        endpoint.encrypted() ? ", encrypted" : ""));
+    PrintLine(run_->data->training.description);
+    PrintLine(TrainingText(inputs_.config));
+    for (const std::string& note : run_->data->notes) {
+      if (!note.empty()) PrintLine(note);
+    }
+    for (const std::string& line : endpoint.Hints()) PrintLine(line);
+    NameRunInLog(inputs_.run);
+  }
+
+  const SchedulerOptions& options_;
+  StopSignals* signals_;
+  const fs::path root_;
+  const std::string ledger_path_;
+  std::unique_ptr<StartedRun> run_;
+  RunInputs& inputs_;   // of run_
+  bool began_ = false;  // there was a ledger
+};
+
+}  // namespace
+
+Result<std::unique_ptr<StartedRun>> StartRun(const SchedulerOptions& options,
+                                             StopSignals* signals) {
+  return Starter(options, signals).Start();
+}
+
+}  // namespace dslide
