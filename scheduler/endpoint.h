@@ -29,7 +29,7 @@ class Endpoint {
   Endpoint& operator=(const Endpoint&) = delete;
 
   void Keep() { has_new_keys_ = false; }
-  // Keeps the keys, and writes what others find it by (addresses, keys and the page's token).
+  // Keeps the keys, and writes what others find the run by (address, keys, the page's token).
   Status Publish();
   // For people: what they need to join the run and to see it.
   std::vector<std::string> Hints() const;

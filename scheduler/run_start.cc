@@ -61,14 +61,11 @@ std::string FinishedLine(const fs::path& root, const LedgerState& ledger) {
   return line + "; for more raise train.epochs";
 }
 
-// The newest checkpoint, if checkpoint.hook has not succeeded with it; "": none.
-std::string CheckpointForHook(const fs::path& root, const Config& config,
-                              const std::string& checkpoints) {
-  const Result<std::string> newest = FindCheckpoint(checkpoints);
-  if (config.checkpoint.hook.empty() || !newest.ok()) return "";
+// Whether checkpoint.hook has yet to succeed with a checkpoint.
+bool AwaitsHook(const fs::path& root, const Config& config, const std::string& checkpoint) {
+  if (config.checkpoint.hook.empty()) return false;
   const Result<std::string> done = ReadWholeFile((root / kHookDoneName).string());
-  const std::string name = fs::path(*newest).filename().string();
-  return done.ok() && *done == name + "\n" ? "" : *newest;
+  return !done.ok() || *done != fs::path(checkpoint).filename().string() + "\n";
 }
 
 class Starter {
@@ -115,7 +112,8 @@ class Starter {
         inputs_.ledger.batches > 0 || (inputs_.checkpoint && inputs_.checkpoint->batches > 0);
     run_->earlier = EarlierCosts(run_->directory, has_work);
     // Commands are for this machine only: members get the run's configuration.
-    run_->checkpoint_path = CheckpointForHook(root_, inputs_.config, inputs_.checkpoint_directory);
+    const std::string& newest = inputs_.checkpoint_path;
+    if (!newest.empty() && AwaitsHook(root_, inputs_.config, newest)) run_->for_hook = newest;
     run_->checkpoint = inputs_.config.checkpoint;
     inputs_.config.checkpoint.hook.clear();
     inputs_.config.checkpoint.shard_hook.clear();
@@ -152,13 +150,12 @@ class Starter {
     Config asked = options_.config;
     MakePathsAbsolute(&asked);
     if (!IsFinished(inputs_.ledger, asked)) return false;
-    if (!FindCheckpoint(inputs_.checkpoint_directory).ok()) return false;
+    const Result<std::string> newest = FindCheckpoint(inputs_.checkpoint_directory);
+    if (!newest.ok()) return false;
     PrintLine(FinishedLine(root_, inputs_.ledger));
-    const std::string missed =
-        CheckpointForHook(root_, options_.config, inputs_.checkpoint_directory);
-    if (!missed.empty()) {
+    if (AwaitsHook(root_, options_.config, *newest)) {
       LogWarning("checkpoint.hook has not succeeded with the last checkpoint; run it with " +
-                 missed);
+                 *newest);
     }
     return true;
   }

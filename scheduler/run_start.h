@@ -34,7 +34,7 @@ struct StartedRun {
   RunInputs inputs;  // points to `data`
   RunCosts earlier;
   CheckpointConfig checkpoint;  // with its commands, which `inputs` lacks
-  std::string checkpoint_path;  // for checkpoint.hook, which has not had it yet; "": none
+  std::string for_hook;         // a checkpoint that checkpoint.hook has not had yet; "": none
 };
 
 // First come the checks that can fail at once, then the slow work, last everything that leaves

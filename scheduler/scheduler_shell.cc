@@ -114,7 +114,7 @@ SchedulerShell::SchedulerShell(std::unique_ptr<StartedRun> run)
       stream_(data_->stream ? data_->stream->feeder.get() : nullptr),
       terminal_(isatty(STDOUT_FILENO) == 1 && !LogsJson()),
       log_is_output_(LogIsOutput()) {
-  if (!run->checkpoint_path.empty()) hook_.Offer(run->checkpoint_path);
+  if (!run->for_hook.empty()) hook_.Offer(run->for_hook);
 }
 
 Status SchedulerShell::Loop(StopSignals* signals) {
