@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <fmt/os.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -129,6 +130,7 @@ std::vector<std::string> KeptCluster::ArgumentsOf(const Member& member) const {
 }
 
 void KeptCluster::Supervise() {
+  for (const std::string& path : open_) unlink(path.c_str());
   for (Member& member : members_) {
     if (finished_ || !failure_.empty()) return;
     if (!member.process->Running()) OnEnd(&member, *member.process->Wait(0));

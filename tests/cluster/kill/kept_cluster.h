@@ -59,6 +59,8 @@ class KeptCluster {
   // The life of that name that was started last. REQUIRES that there is one.
   Process& Now(const std::string& name) { return *Find(name)->process; }
   int Lives(const std::string& name);
+  // Whoever pauses at that path (a failpoint's) goes on, now and later.
+  void OpenForGood(std::string path) { open_.push_back(std::move(path)); }
   // Starts a second process of the same name beside the present one, which is stopped and is not
   // replaced. Returns the stopped one, which the caller has to continue.
   Process& StartBeside(const std::string& name);
@@ -102,6 +104,7 @@ class KeptCluster {
   std::string directory_;
   Options options_;
   std::list<Member> members_;
+  std::vector<std::string> open_;                 // OpenForGood()
   std::vector<std::unique_ptr<Process>> beside_;  // first processes of names that have a second one
   bool finished_ = false;
   int dismissals_ = 0;  // lives of the scheduler that ended by themselves and were replaced

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -24,16 +25,19 @@ struct MoveRow {
   MoveVictim host;
   uint32_t max_pass;          // the pass that counts is drawn from 1 to this, ...
   uint32_t max_pass_of_join;  // ... for joins, whose first plan adds a server without slots
+  // Only servers that lose slots pass it. A join may take slots from one of two servers only, and
+  // even give some to the other, if they differ in speed.
+  bool losers_only = false;
 };
 
 constexpr std::array kMoveRows = {
-    MoveRow{"server.move-pull", MoveVictim::kSource, 3, 2},
+    MoveRow{"server.move-pull", MoveVictim::kSource, 3, 2, true},
     MoveRow{"server.move-put", MoveVictim::kTarget, 3, 3},
     MoveRow{"server.before-plan-switch", MoveVictim::kSource, 1, 2},
     MoveRow{"server.plan-switched", MoveVictim::kSource, 1, 1},
     MoveRow{"server.before-attach", MoveVictim::kTarget, 1, 1},
     MoveRow{"server.after-attach", MoveVictim::kTarget, 1, 1},
-    MoveRow{"server.release", MoveVictim::kSource, 1, 1},
+    MoveRow{"server.release", MoveVictim::kSource, 1, 1, true},
     MoveRow{"scheduler.before-plan-switch", MoveVictim::kScheduler, 1, 2},
     MoveRow{"scheduler.after-plan-switch", MoveVictim::kScheduler, 1, 2},
 };
@@ -67,7 +71,8 @@ uint64_t MovedSlots(const std::string& log) {
   return moved;
 }
 
-// One run of a cell.
+// One run of a cell. Where two servers may be the first at the point both are armed, and both are
+// killed if both pass it.
 class MoveRun {
  public:
   MoveRun(const MoveCell& cell, uint64_t seed, const std::string& directory)
@@ -85,7 +90,9 @@ class MoveRun {
   std::string Gate() const { return cluster_.Path("gate"); }
   bool AtGate() const { return std::filesystem::exists(Gate()); }
   void OpenGate() const { unlink(Gate().c_str()); }
-  std::string PausePath() const { return cluster_.Path("pause"); }
+  std::string PausePath(const std::string& host) const { return cluster_.Path("pause." + host); }
+  std::string Paused() const;
+  std::string FailpointsOf(const std::string& name) const;
   std::string NameOf(MoveVictim role) const;
   void Arm();
   void Begin();
@@ -97,9 +104,10 @@ class MoveRun {
   MoveRow row_;
   Random random_;
   KeptCluster cluster_;
-  std::string source_;             // a server that slots leave
-  std::string host_, failpoints_;  // the process that passes the point; empty without a kill
-  bool early_ = false;             // a process waits at the point before the worker is at the gate
+  std::string source_;              // a server that slots leave
+  std::vector<std::string> hosts_;  // that may be the first to pass the point; empty without a kill
+  uint64_t pass_ = 1;               // of each, that counts
+  bool early_ = false;              // a process waits at the point before the worker is at the gate
   std::unique_ptr<Process> drain_;
 };
 
@@ -109,34 +117,47 @@ std::string MoveRun::NameOf(MoveVictim role) const {
   return cell_.why == Why::kJoin ? kComes : "server-1";
 }
 
+// The process that waits at the point; empty if none does.
+std::string MoveRun::Paused() const {
+  for (const std::string& host : hosts_) {
+    if (std::filesystem::exists(PausePath(host))) return host;
+  }
+  return {};
+}
+
+std::string MoveRun::FailpointsOf(const std::string& name) const {
+  if (std::find(hosts_.begin(), hosts_.end(), name) == hosts_.end()) return {};
+  return fmt::format("{}={}@{}", row_.failpoint, HitsItself() ? "kill" : "pause:" + PausePath(name),
+                     pass_);
+}
+
 void MoveRun::Arm() {
-  source_ = cell_.why == Why::kJoin
-                ? fmt::format("server-{}", 1 + random_.Below(KeptCluster::kServers))
-                : kLeaves;
+  const bool joins = cell_.why == Why::kJoin;
+  source_ = joins ? fmt::format("server-{}", 1 + random_.Below(KeptCluster::kServers)) : kLeaves;
   if (!kills()) return;
-  host_ = NameOf(row_.host);
-  const uint32_t passes = cell_.why == Why::kJoin ? row_.max_pass_of_join : row_.max_pass;
-  failpoints_ =
-      fmt::format("{}={}@{}", row_.failpoint, HitsItself() ? "kill" : "pause:" + PausePath(),
-                  1 + random_.Below(passes));
+  hosts_ = {NameOf(row_.host)};
+  if (joins && row_.losers_only) hosts_ = {"server-1", "server-2"};
+  pass_ = 1 + random_.Below(joins ? row_.max_pass_of_join : row_.max_pass);
 }
 
 // Starts the cluster; a worker waits in the midst of training. If the servers differ enough in
 // speed, slots move even earlier, and a process may already wait at the point.
 void MoveRun::Begin() {
   Arm();
-  cluster_.Start("scheduler", host_ == "scheduler" ? failpoints_ : "");
-  if (!host_.empty() && host_ != "scheduler" && host_ != kComes) cluster_.Start(host_, failpoints_);
+  cluster_.Start("scheduler", FailpointsOf("scheduler"));
+  for (const std::string& host : hosts_) {
+    if (host != "scheduler" && host != kComes) cluster_.Start(host, FailpointsOf(host));
+  }
   cluster_.Start("worker-1", fmt::format("worker.push=pause:{}@{}", Gate(),
                                          KeptCluster::kWorkers + random_.Below(150)));
   cluster_.StartRest();
-  cluster_.Await([&] { return AtGate() || std::filesystem::exists(PausePath()); });
+  cluster_.Await([&] { return AtGate() || !Paused().empty(); });
   early_ = !AtGate();
 }
 
 void MoveRun::Change() {
   if (cell_.why == Why::kJoin) {
-    cluster_.Start(kComes, host_ == kComes ? failpoints_ : "");
+    cluster_.Start(kComes, FailpointsOf(kComes));
   } else if (cell_.why == Why::kDrain) {
     drain_ = cluster_.RequestDrain(kLeaves);
   } else {
@@ -148,15 +169,19 @@ void MoveRun::Change() {
 void MoveRun::Hit() {
   if (HitsItself()) {
     const std::string line = std::string("failpoint ") + row_.failpoint;
-    cluster_.Await([&] { return Count(cluster_.AllErrors(host_), line) > 0; });
+    cluster_.Await([&] {
+      return std::any_of(hosts_.begin(), hosts_.end(), [&](const std::string& host) {
+        return Count(cluster_.AllErrors(host), line) > 0;
+      });
+    });
     return;
   }
-  if (!cluster_.Await([&] { return std::filesystem::exists(PausePath()); })) return;
+  if (!cluster_.Await([&] { return !Paused().empty(); })) return;
   const std::string victim = NameOf(cell_.victim);
   const int lives = cluster_.Lives(victim);
   cluster_.Strike(victim, SIGKILL);
   cluster_.Await([&] { return cluster_.Lives(victim) > lives; });
-  unlink(PausePath().c_str());
+  for (const std::string& host : hosts_) cluster_.OpenForGood(PausePath(host));
 }
 
 // For cells without a kill: the cluster did not go back to a checkpoint, and the leaving server has
