@@ -111,6 +111,7 @@ class Starter {
     const bool has_work =
         inputs_.ledger.batches > 0 || (inputs_.checkpoint && inputs_.checkpoint->batches > 0);
     run_->earlier = EarlierCosts(run_->directory, has_work);
+    run_->contributions = std::move(inputs_.ledger.contributions);
     // Commands are for this machine only: members get the run's configuration.
     const std::string& newest = inputs_.checkpoint_path;
     if (!newest.empty() && AwaitsHook(root_, inputs_.config, newest)) run_->for_hook = newest;

@@ -33,6 +33,7 @@ struct StartedRun {
   std::unique_ptr<RunData> data;
   RunInputs inputs;  // points to `data`
   RunCosts earlier;
+  Contributions contributions;  // of all entries of the ledger
   CheckpointConfig checkpoint;  // with its commands, which `inputs` lacks
   std::string for_hook;         // a checkpoint that checkpoint.hook has not had yet; "": none
 };

@@ -1,15 +1,11 @@
 #include "scheduler/scheduler_shell.h"
 
 #include <fmt/core.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <set>
 
-#include "common/app/executable.h"
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
@@ -21,9 +17,6 @@
 #include "common/run/slot_plan.h"
 #include "scheduler/balance/model_size.h"
 #include "scheduler/members/join_limits.h"
-#include "scheduler/status/prometheus_text.h"
-#include "scheduler/status/status.h"
-#include "scheduler/status/summary.h"
 
 namespace dslide {
 namespace {
@@ -31,11 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPollMs = 100;
-constexpr int64_t kTerminalMs = 1000;  // between progress lines on a terminal
-constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
-constexpr int64_t kRecordMs = 5000;    // between records, after the first minute, with one a second
-constexpr int64_t kDenselyMs = 60'000;
-constexpr int64_t kStatusMs = 250;     // between versions of the status page
 constexpr int64_t kAccessMs = 1000;    // between looks at the run's keys
 constexpr int64_t kFarewellMs = 3000;  // wait for the members' last messages
 
@@ -54,13 +42,6 @@ bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
     const auto* planned = std::get_if<LedgerPlanned>(&entry);
     return planned != nullptr && GenerationOf(planned->plan) != planned->plan.version;
   });
-}
-
-// Whether standard error (the log) and standard output are one file, as on a terminal.
-bool LogIsOutput() {
-  struct stat log, output;
-  return fstat(STDERR_FILENO, &log) == 0 && fstat(STDOUT_FILENO, &output) == 0 &&
-         log.st_dev == output.st_dev && log.st_ino == output.st_ino;
 }
 
 // Why a server may not join: workers and other servers could not dial it. "" if they could.
@@ -97,29 +78,24 @@ SchedulerShell::SchedulerShell(std::unique_ptr<StartedRun> run)
       ledger_(std::move(run->ledger)),
       data_(std::move(run->data)),
       run_(run->inputs.run),
-      contributions_(std::move(run->inputs.ledger.contributions)),
       core_(std::move(run->inputs), MonotonicMillis()),
       context_(endpoint_->context()),
       access_(endpoint_->access()),
       socket_(endpoint_->socket()),
-      page_(endpoint_->page()),
       incarnation_(DrawIncarnation(access_ ? std::optional(access_->own()) : std::nullopt)),
-      started_ms_(MonotonicMillis()),
-      status_made_ms_(-kStatusMs),
-      recorder_(run_directory_, core_.run(),
-                LabelNames(data_->training.preprocessor, core_.run().config)),
+      reporter_(run_directory_,
+                {&core_, ledger_.get(), access_, &clock_, &terminal_, endpoint_->page()},
+                LabelNames(data_->training.preprocessor, core_.run().config),
+                std::move(run->earlier), std::move(run->contributions)),
       hook_("checkpoint.hook", run->checkpoint.hook,
             int64_t{1000} * run->checkpoint.hook_timeout_s),
-      costs_(std::move(run->earlier)),
-      stream_(data_->stream ? data_->stream->feeder.get() : nullptr),
-      terminal_(isatty(STDOUT_FILENO) == 1 && !LogsJson()),
-      log_is_output_(LogIsOutput()) {
+      stream_(data_->stream ? data_->stream->feeder.get() : nullptr) {
   if (!run->for_hook.empty()) hook_.Offer(run->for_hook);
 }
 
 Status SchedulerShell::Loop(StopSignals* signals) {
-  DSLIDE_RETURN_IF_ERROR(recorder_.state());
-  WriteCosts(core_.Describe(clock_.Millis()));  // a life that is killed at once leaves them, too
+  DSLIDE_RETURN_IF_ERROR(reporter_.state());
+  reporter_.Begin();
   Poller poller, pause;
   pause.AddFd(signals->fd());
   auto wait = [&, changes = ~uint64_t{0}]() mutable {
@@ -146,16 +122,14 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     MakeRoomForCheckpoint();
     Apply(core_.Tick(clock_.Millis()));
     TendHook();
-    ShowProgress();
-    RecordProgress();
-    PublishStatus();
+    reporter_.Tick();
   }
   const int64_t finished_ms = clock_.Millis();
   while (!core_.AllLeft() && clock_.Millis() - finished_ms < kFarewellMs) {
     wait();
     receive();
   }
-  const Status written = WriteSummary();
+  const Status written = reporter_.WriteSummary();
   WaitForHook(signals);
   return core_.outcome().ok() ? written : core_.outcome();
 }
@@ -164,16 +138,15 @@ void SchedulerShell::TendHook() {
   if (!hook_.exists()) return;
   const CheckpointHook::Figures before = hook_.figures();
   for (const std::string& line : hook_.Tick(MonotonicMillis())) {
-    Warn(line);
-    recorder_.OnNotice(line, ElapsedSeconds());
+    reporter_.Warning(line);
   }
   const CheckpointHook::Figures& now = hook_.figures();
-  care_.hook = now;
+  reporter_.SetHook(now);
   if (now.running != before.running) core_.HoldCheckpoint(NameIn(now.running));
   if (now.done == before.done) return;
   const std::string path = run_directory_ + "/" + kHookDoneName;
   if (const Status kept = WriteWholeFile(path, NameIn(now.done) + "\n"); !kept.ok()) {
-    Warn(kept.error().message);
+    terminal_.Warn(kept.error().message);
   }
 }
 
@@ -181,7 +154,7 @@ void SchedulerShell::TendHook() {
 // failure.
 void SchedulerShell::WaitForHook(StopSignals* signals) {
   if (!hook_.busy()) return;
-  Log("waiting for checkpoint.hook with the last checkpoint; a signal ends the wait");
+  terminal_.Log("waiting for checkpoint.hook with the last checkpoint; a signal ends the wait");
   Poller pause;
   pause.AddFd(signals->fd());
   const bool done = hook_.Await(MonotonicMillis, [&] {
@@ -190,7 +163,7 @@ void SchedulerShell::WaitForHook(StopSignals* signals) {
     pause.Wait(kPollMs);
     return true;
   });
-  if (!done) Warn("checkpoint.hook has not succeeded with the last checkpoint");
+  if (!done) terminal_.Warn("checkpoint.hook has not succeeded with the last checkpoint");
 }
 
 void SchedulerShell::MakeRoomForCheckpoint() {
@@ -209,13 +182,8 @@ void SchedulerShell::MakeRoomForCheckpoint() {
         "case",
         room.used_bytes >> 20, (room.next_bytes >> 20) + 1, run.config.checkpoint.quota_mb);
   }
-  if (problem.empty() != care_.problem.empty()) {
-    const std::string line = problem.empty() ? "there is room for checkpoints again" : problem;
-    Warn(line);
-    recorder_.OnNotice(line, ElapsedSeconds());
-  }
-  care_.problem = problem;
-  if (room.removed > 0) recorder_.OnRemoved(run.checkpoint_directory);
+  reporter_.SetProblem(problem);
+  if (room.removed > 0) reporter_.OnCheckpointsRemoved();
   Apply(core_.OnRoom(room.fits, room.kept, problem, now_ms));
 }
 
@@ -388,7 +356,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     auto* counted = std::get_if<LedgerCounted>(&entry);
     if (counted == nullptr) continue;
     counted->day = DayOf(SecondsSince1970());
-    contributions_.Add(ContributorOf(*counted), counted->day, counted->samples);
+    reporter_.OnCounted(*counted);
   }
   if (const Status appended = ledger_->Append(effects.ledger); !appended.ok()) {
     return Apply(core_.OnLedgerFailure(appended, clock_.Millis()));
@@ -401,7 +369,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   const bool switches_plan = SwitchesPlan(effects.ledger);
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerBeforePlanSwitch);
   for (auto& out : effects.status_wanted) {
-    out.body = StatusReply{RecentStatus()};
+    out.body = StatusReply{reporter_.RecentStatus()};
     effects.send.push_back(std::move(out));
   }
   for (auto& out : effects.send) {
@@ -421,22 +389,11 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     if (access_) access_->Quarantine(one.member, SecondsSince1970());
     access_read_ms_ = 0;
   }
-  for (const std::string& notice : effects.notices) {
-    Log(notice);
-    recorder_.OnNotice(notice, ElapsedSeconds());
-    if (!log_is_output_ && !LogsJson()) Print(notice, false);
-  }
-  for (const std::string& line : effects.tunings) {
-    if (log_is_output_) ClearTransient();
-    LogDebug(line);
-  }
-  if (effects.epoch_done) {
-    const char* what = core_.run().is_stream() ? "segment" : "epoch";
-    Log(fmt::format("{} {} done", what, *effects.epoch_done));
-    recorder_.OnEpoch(*effects.epoch_done, ElapsedSeconds());
-  }
-  for (const EvaluationResult& result : effects.evaluations) ShowEvaluation(result);
-  if (!effects.examples.empty()) recorder_.OnExamples(effects.examples);
+  for (const std::string& notice : effects.notices) reporter_.Notice(notice);
+  for (const std::string& line : effects.tunings) terminal_.Debug(line);
+  if (effects.epoch_done) reporter_.OnEpoch(*effects.epoch_done);
+  for (const EvaluationResult& result : effects.evaluations) reporter_.OnEvaluation(result);
+  if (!effects.examples.empty()) reporter_.OnExamples(effects.examples);
   if (effects.manifest) {
     const fs::path directory = fs::path(core_.run().checkpoint_directory) / effects.manifest->name;
     std::error_code error;
@@ -448,7 +405,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     if (written.ok()) {
       PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep,
                        NameIn(hook_.figures().running));
-      recorder_.OnCheckpoint(*effects.manifest);
+      reporter_.OnCheckpoint(*effects.manifest);
       hook_.Offer(directory.string());
       ForgetSegments();
     }
@@ -464,7 +421,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
 // The first signal ends the stream: what has come is trained. True: this one was it.
 bool SchedulerShell::EndsStream() {
   if (stream_ == nullptr || std::exchange(stream_ends_, true)) return false;
-  Log("the stream ends here: training what has come; another signal stops at once");
+  terminal_.Log("the stream ends here: training what has come; another signal stops at once");
   stream_->End();
   return true;
 }
@@ -478,7 +435,7 @@ void SchedulerShell::TendStream() {
     return Apply(core_.OnStreamEnd(std::move(*end), clock_.Millis()));
   }
   auto& fed = std::get<StreamFeeder::Fed>(*delivery);
-  recorder_.SetNames(LabelNames(std::move(fed.preprocessor), core_.run().config));
+  reporter_.SetNames(LabelNames(std::move(fed.preprocessor), core_.run().config));
   Apply(core_.OnSegment(std::move(fed.segment), clock_.Millis()));
   ForgetSegments();
 }
@@ -499,134 +456,9 @@ void SchedulerShell::ForgetSegments() {
   stream_->Forget(oldest, std::move(preprocessors));
 }
 
-void SchedulerShell::ShowProgress() {
-  const int64_t now_ms = clock_.Millis();
-  const bool training = core_.phase() == RunPhase::kTraining;
-  const int64_t every_ms = terminal_ && training ? kTerminalMs : kLogMs;
-  if (now_ms - shown_ms_ < every_ms) return;
-  shown_ms_ = now_ms;
-  if (core_.phase() == RunPhase::kEvaluating) return;
-  const RunStatus status = core_.Describe(now_ms);
-  if (Waits(status)) {
-    Print(status.waiting, terminal_);
-    return;
-  }
-  const ProgressMeter::Reading reading = meter_.Sample(status);
-  Print(ProgressText(reading), terminal_);
-}
-
-void SchedulerShell::RecordProgress() {
-  const int64_t now_ms = clock_.Millis();
-  const int64_t every_ms = now_ms - started_ms_ < kDenselyMs ? kTerminalMs : kRecordMs;
-  if (core_.phase() != RunPhase::kTraining || now_ms - recorded_ms_ < every_ms) return;
-  recorded_ms_ = now_ms;
-  const RunStatus status = core_.Describe(now_ms);
-  if (status.work.batches == 0) return;
-  recorder_.OnProgress(status, record_meter_.Sample(status), ElapsedSeconds());
-  WriteCosts(status);
-}
-
-std::string SchedulerShell::StatusText(const RunStatus& status) {
-  const bool waiting = Waits(status);
-  if (status.now_ms - page_read_ms_ >= kTerminalMs) {
-    page_read_ms_ = status.now_ms;
-    page_reading_ = page_meter_.Sample(status);
-    recorder_.OnReading(status, page_reading_, ElapsedSeconds());
-  }
-  const auto contributions = contributions_.Totals(DayOf(SecondsSince1970()));
-  return StatusJson(
-      status, page_reading_, curve_, waiting ? status.waiting : ProgressText(page_reading_),
-      {.contributions = contributions,
-       .time_s = SecondsSince1970(),
-       .events = &recorder_.events(),
-       .checkpoints = &care_,
-       .version = ProgramVersion(),
-       .key_of =
-           [this](Incarnation member) {
-             const auto key = access_ ? access_->holder().KeyOf(member) : std::nullopt;
-             return key ? TextOf(*key) : std::string();
-           },
-       .ledger_sync_us = ledger_->sync_us()});
-}
-
-const std::string& SchedulerShell::RecentStatus() {
-  const int64_t now_ms = clock_.Millis();
-  if (now_ms - status_made_ms_ >= kStatusMs) {
-    status_text_ = StatusText(core_.Describe(now_ms));
-    status_made_ms_ = now_ms;
-  }
-  return status_text_;
-}
-
-void SchedulerShell::PublishStatus() {
-  const int64_t now_ms = clock_.Millis();
-  if (page_ == nullptr || now_ms - published_ms_ < kStatusMs) return;
-  published_ms_ = now_ms;
-  const RunStatus status = core_.Describe(now_ms);
-  status_text_ = StatusText(status);
-  status_made_ms_ = now_ms;
-  page_->Publish(status_text_, PrometheusText(status, page_reading_, care_));
-  if (now_ms - history_published_ms_ < kTerminalMs) return;
-  history_published_ms_ = now_ms;
-  page_->PublishHistory(recorder_.HistoryText());
-}
-
-void SchedulerShell::ShowEvaluation(const EvaluationResult& result) {
-  curve_.Add(result);
-  Print(EvaluationLine(result), false);
-  recorder_.OnEvaluation(result, ElapsedSeconds());
-}
-
-void SchedulerShell::Log(const std::string& line) {
-  if (log_is_output_) ClearTransient();
-  LogInfo(line);
-}
-
-void SchedulerShell::Warn(const std::string& line) {
-  if (log_is_output_) ClearTransient();
-  LogWarning(line);
-}
-
 void SchedulerShell::Warn(PeerWarning kind, const std::string& line) {
   const auto taken = peer_warnings_[static_cast<size_t>(kind)].Take(line, clock_.Millis());
-  if (taken) Warn(*taken);
-}
-
-void SchedulerShell::ClearTransient() {
-  if (!transient_shown_) return;
-  std::fputs("\r\x1b[K", stdout);
-  std::fflush(stdout);
-  transient_shown_ = false;
-}
-
-// On a terminal a transient line is overwritten by the next one; without wrapping, so that it is
-// one line on a narrow terminal too.
-void SchedulerShell::Print(const std::string& line, bool transient) {
-  ClearTransient();
-  if (!terminal_ || !transient) return PrintLine(line);
-  // By fputs: a closed pipe or a full disk behind standard output must not end the run.
-  std::fputs(("\x1b[?7l" + line + "\x1b[?7h").c_str(), stdout);
-  std::fflush(stdout);
-  transient_shown_ = true;
-}
-
-// A scheduler that is killed leaves those of the last record.
-RunCosts SchedulerShell::WriteCosts(const RunStatus& status) {
-  RunCosts costs = costs_.Read(status, UsageOfThisProcess());
-  const Status written = WriteWholeFile(run_directory_ + "/" + kTotalsName, FormatCosts(costs));
-  if (!written.ok()) Warn(written.error().message);
-  return costs;
-}
-
-Status SchedulerShell::WriteSummary() {
-  if (transient_shown_) Print("", false);
-  DSLIDE_RETURN_IF_ERROR(recorder_.state());
-  const RunStatus status = core_.Describe(clock_.Millis());
-  return WriteWholeFile(run_directory_ + "/summary.json", SummaryJson(status, WriteCosts(status)));
-}
-
-double SchedulerShell::ElapsedSeconds() {
-  return static_cast<double>(clock_.Millis() - started_ms_) / 1000.0;
+  if (taken) terminal_.Warn(*taken);
 }
 
 }  // namespace dslide

@@ -1,0 +1,155 @@
+#include "scheduler/run_reporter.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "common/app/executable.h"
+#include "common/base/log.h"
+#include "common/data/whole_file.h"
+#include "scheduler/status/prometheus_text.h"
+#include "scheduler/status/summary.h"
+
+namespace dslide {
+namespace {
+
+constexpr int64_t kTerminalMs = 1000;  // between progress lines on a terminal
+constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
+constexpr int64_t kRecordMs = 5000;    // between records, after the first minute, with one a second
+constexpr int64_t kDenselyMs = 60'000;
+constexpr int64_t kStatusMs = 250;  // between versions of the status page
+
+}  // namespace
+
+RunReporter::RunReporter(const std::string& run_directory, const Parts& parts, LabelNames names,
+                         RunCosts earlier, Contributions contributions)
+    : directory_(run_directory),
+      parts_(parts),
+      started_ms_(parts.clock->Millis()),
+      status_made_ms_(-kStatusMs),
+      recorder_(run_directory, parts.core->run(), std::move(names)),
+      costs_(std::move(earlier)),
+      contributions_(std::move(contributions)) {}
+
+void RunReporter::Tick() {
+  const int64_t now_ms = parts_.clock->Millis();
+  ShowProgress(now_ms);
+  RecordProgress(now_ms);
+  PublishStatus(now_ms);
+}
+
+void RunReporter::ShowProgress(int64_t now_ms) {
+  const RunPhase phase = parts_.core->phase();
+  const bool often = parts_.terminal->interactive() && phase == RunPhase::kTraining;
+  if (now_ms - shown_ms_ < (often ? kTerminalMs : kLogMs)) return;
+  shown_ms_ = now_ms;
+  if (phase == RunPhase::kEvaluating) return;
+  const RunStatus status = parts_.core->Describe(now_ms);
+  parts_.terminal->Print(Waits(status) ? status.waiting : ProgressText(meter_.Sample(status)),
+                         /*transient=*/true);
+}
+
+void RunReporter::RecordProgress(int64_t now_ms) {
+  const int64_t every_ms = now_ms - started_ms_ < kDenselyMs ? kTerminalMs : kRecordMs;
+  if (parts_.core->phase() != RunPhase::kTraining || now_ms - recorded_ms_ < every_ms) return;
+  recorded_ms_ = now_ms;
+  const RunStatus status = parts_.core->Describe(now_ms);
+  if (status.work.batches == 0) return;
+  recorder_.OnProgress(status, record_meter_.Sample(status), ElapsedSeconds());
+  WriteCosts(status);
+}
+
+void RunReporter::PublishStatus(int64_t now_ms) {
+  if (parts_.page == nullptr || now_ms - published_ms_ < kStatusMs) return;
+  published_ms_ = now_ms;
+  const RunStatus status = parts_.core->Describe(now_ms);
+  MakeStatusText(status);
+  parts_.page->Publish(status_text_, PrometheusText(status, page_reading_, care_));
+  if (now_ms - history_published_ms_ < kTerminalMs) return;
+  history_published_ms_ = now_ms;
+  parts_.page->PublishHistory(recorder_.HistoryText());
+}
+
+const std::string& RunReporter::RecentStatus() {
+  const int64_t now_ms = parts_.clock->Millis();
+  if (now_ms - status_made_ms_ >= kStatusMs) MakeStatusText(parts_.core->Describe(now_ms));
+  return status_text_;
+}
+
+void RunReporter::MakeStatusText(const RunStatus& status) {
+  status_made_ms_ = status.now_ms;
+  if (status.now_ms - page_read_ms_ >= kTerminalMs) {
+    page_read_ms_ = status.now_ms;
+    page_reading_ = page_meter_.Sample(status);
+    recorder_.OnReading(status, page_reading_, ElapsedSeconds());
+  }
+  const auto contributions = contributions_.Totals(DayOf(SecondsSince1970()));
+  const AccessControl* access = parts_.access;
+  status_text_ = StatusJson(
+      status, page_reading_, curve_, Waits(status) ? status.waiting : ProgressText(page_reading_),
+      {.contributions = contributions,
+       .time_s = SecondsSince1970(),
+       .events = &recorder_.events(),
+       .checkpoints = &care_,
+       .version = ProgramVersion(),
+       .key_of =
+           [access](Incarnation member) {
+             const auto key = access != nullptr ? access->holder().KeyOf(member) : std::nullopt;
+             return key ? TextOf(*key) : std::string();
+           },
+       .ledger_sync_us = parts_.ledger->sync_us()});
+}
+
+void RunReporter::Notice(const std::string& line) {
+  parts_.terminal->Announce(line);
+  recorder_.OnNotice(line, ElapsedSeconds());
+}
+
+void RunReporter::Warning(const std::string& line) {
+  parts_.terminal->Warn(line);
+  recorder_.OnNotice(line, ElapsedSeconds());
+}
+
+void RunReporter::OnEpoch(uint32_t epochs_trained) {
+  const char* what = parts_.core->run().is_stream() ? "segment" : "epoch";
+  parts_.terminal->Log(fmt::format("{} {} done", what, epochs_trained));
+  recorder_.OnEpoch(epochs_trained, ElapsedSeconds());
+}
+
+void RunReporter::OnEvaluation(const EvaluationResult& result) {
+  curve_.Add(result);
+  parts_.terminal->Print(EvaluationLine(result));
+  recorder_.OnEvaluation(result, ElapsedSeconds());
+}
+
+void RunReporter::OnCounted(const LedgerCounted& counted) {
+  contributions_.Add(ContributorOf(counted), counted.day, counted.samples);
+}
+
+void RunReporter::SetProblem(const std::string& why) {
+  if (why.empty() != care_.problem.empty()) {
+    Warning(why.empty() ? "there is room for checkpoints again" : why);
+  }
+  care_.problem = why;
+}
+
+// A scheduler that is killed leaves those of the last record.
+RunCosts RunReporter::WriteCosts(const RunStatus& status) {
+  RunCosts costs = costs_.Read(status, UsageOfThisProcess());
+  const Status written = WriteWholeFile(directory_ + "/" + kTotalsName, FormatCosts(costs));
+  if (!written.ok()) parts_.terminal->Warn(written.error().message);
+  return costs;
+}
+
+Status RunReporter::WriteSummary() {
+  parts_.terminal->EndTransient();
+  DSLIDE_RETURN_IF_ERROR(recorder_.state());
+  const RunStatus status = parts_.core->Describe(parts_.clock->Millis());
+  return WriteWholeFile(directory_ + "/summary.json", SummaryJson(status, WriteCosts(status)));
+}
+
+double RunReporter::ElapsedSeconds() const {
+  return static_cast<double>(parts_.clock->Millis() - started_ms_) / 1000.0;
+}
+
+}  // namespace dslide

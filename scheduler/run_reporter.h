@@ -1,0 +1,99 @@
+// Shows a run while it lasts: on the terminal, in the run directory's records, on the status page.
+//
+// The run directory gets what RunRecorder writes, totals.json and summary.json. Used by one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/process.h"
+#include "common/checkpoint/manifest.h"
+#include "scheduler/access_control.h"
+#include "scheduler/base/effects.h"
+#include "scheduler/core/scheduler_core.h"
+#include "scheduler/ledger/contributions.h"
+#include "scheduler/ledger/ledger.h"
+#include "scheduler/status/learning_curve.h"
+#include "scheduler/status/progress.h"
+#include "scheduler/status/recorder.h"
+#include "scheduler/status/run_costs.h"
+#include "scheduler/status/status.h"
+#include "scheduler/status/status_page.h"
+#include "scheduler/terminal.h"
+
+namespace dslide {
+
+class RunReporter {
+ public:
+  // What is shown, and where. All outlives the reporter.
+  struct Parts {
+    const SchedulerCore* core;
+    const Ledger* ledger;
+    const AccessControl* access;  // null: members have no keys
+    AwakeClock* clock;
+    Terminal* terminal;
+    StatusPage* page;  // null: none
+  };
+
+  // `earlier`, `contributions`: of the lives before this one.
+  RunReporter(const std::string& run_directory, const Parts& parts, LabelNames names,
+              RunCosts earlier, Contributions contributions);
+
+  // Not ok: metrics.jsonl cannot be written. Names the file.
+  Status state() const { return recorder_.state(); }
+  // Writes the costs at once, so that a life that is soon killed leaves them.
+  void Begin() { WriteCosts(parts_.core->Describe(parts_.clock->Millis())); }
+  // Shows what is due: progress, records, the status page.
+  void Tick();
+  Status WriteSummary();
+
+  // JSON, a quarter of a second old at most.
+  const std::string& RecentStatus();
+
+  // A line of the log that is an event of the run; the first kind is printed, too.
+  void Notice(const std::string& line);
+  void Warning(const std::string& line);
+
+  void OnEpoch(uint32_t epochs_trained);
+  void OnEvaluation(const EvaluationResult& result);
+  void OnExamples(const std::vector<EvaluatedSample>& samples) { recorder_.OnExamples(samples); }
+  void OnCheckpoint(const Manifest& manifest) { recorder_.OnCheckpoint(manifest); }
+  // Others than the oldest may have gone from the directory of checkpoints.
+  void OnCheckpointsRemoved() { recorder_.OnRemoved(parts_.core->run().checkpoint_directory); }
+  void OnCounted(const LedgerCounted& counted);
+  void SetNames(LabelNames names) { recorder_.SetNames(std::move(names)); }
+  void SetHook(const CheckpointHook::Figures& figures) { care_.hook = figures; }
+  // Why no checkpoints are written now; "": they are.
+  void SetProblem(const std::string& why);
+
+ private:
+  void ShowProgress(int64_t now_ms);
+  void RecordProgress(int64_t now_ms);
+  void PublishStatus(int64_t now_ms);
+  void MakeStatusText(const RunStatus& status);
+  RunCosts WriteCosts(const RunStatus& status);
+  double ElapsedSeconds() const;
+
+  std::string directory_;
+  Parts parts_;
+  int64_t started_ms_;
+  int64_t shown_ms_ = 0;
+  int64_t recorded_ms_ = 0;
+  int64_t published_ms_ = 0;
+  int64_t history_published_ms_ = 0;
+  ProgressMeter meter_;         // of the progress line
+  ProgressMeter record_meter_;  // of metrics.jsonl
+  ProgressMeter page_meter_;    // of the status page
+  ProgressMeter::Reading page_reading_;
+  int64_t page_read_ms_ = 0;
+  std::string status_text_;  // JSON, of status_made_ms_
+  int64_t status_made_ms_;
+  LearningCurve curve_;
+  RunRecorder recorder_;
+  CostMeter costs_;
+  Contributions contributions_;  // of all entries of the ledger
+  CheckpointCare care_;
+};
+
+}  // namespace dslide
