@@ -7,6 +7,11 @@
 #include "common/base/check.h"
 
 namespace dslide {
+namespace {
+
+constexpr uint32_t kMostDoublings = 2;  // of the time until a request is sent again
+
+}  // namespace
 
 size_t FlightTable::CountUnpushed(uint64_t step) const {
   return static_cast<size_t>(std::count_if(
@@ -78,9 +83,10 @@ std::optional<AwaitedReply> FlightTable::Take(uint64_t sequence, uint32_t server
 void FlightTable::SendAgain(int64_t now_us, int64_t timeout_us,
                             const std::function<void(uint64_t, const AwaitedReply&)>& send) {
   for (auto& [sequence, awaited] : awaited_) {
-    if (now_us - awaited.sent_us < timeout_us) continue;
+    if (now_us - awaited.sent_us < timeout_us << std::min(awaited.repeats, kMostDoublings))
+      continue;
     awaited.sent_us = now_us;
-    awaited.repeated = true;
+    ++awaited.repeats;
     send(sequence, awaited);
   }
 }

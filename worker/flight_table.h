@@ -36,7 +36,7 @@ struct AwaitedReply {
   int64_t sent_us;
   WirePrecision precision;  // of the request and its reply
   size_t bytes = 0;         // of the request on the wire
-  bool repeated = false;
+  uint32_t repeats = 0;
   bool probe = false;  // asks for nothing: shows whether the server answers while others do not
 };
 
@@ -73,7 +73,9 @@ class FlightTable {
   // The request that a reply of `server` answers. It is awaited no longer. nullopt: the reply is
   // late, or came before.
   std::optional<AwaitedReply> Take(uint64_t sequence, uint32_t server);
-  // Calls `send` for each request without a reply for `timeout_us`, and counts it as sent now.
+  // Calls `send` for each request that has waited for its reply for too long, and counts it as sent
+  // now. Too long is `timeout_us` at first, then twice that, then four times: what waits behind a
+  // slow link must not be sent faster than the link carries it.
   void SendAgain(int64_t now_us, int64_t timeout_us,
                  const std::function<void(uint64_t sequence, const AwaitedReply&)>& send);
   // Whether a probe of the flight to the server is awaited.

@@ -42,6 +42,11 @@ void LeaseQueue::ReturnAll() {
   set_aside_.clear();
 }
 
+void LeaseQueue::Clear() {
+  queue_.clear();
+  set_aside_.clear();
+}
+
 void LeaseQueue::Answered(int64_t not_before_ms) {
   asked_ms_.reset();
   not_before_ms_ = not_before_ms;

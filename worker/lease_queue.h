@@ -29,6 +29,7 @@ class LeaseQueue {
   // Batches that may begin now; those that are set aside are not among them.
   size_t size() const { return queue_.size(); }
   bool empty() const { return queue_.empty(); }
+  size_t aside() const { return set_aside_.size(); }
   // The batch with the smallest number; of equal numbers the one added first. REQUIRES !empty().
   const LeasedBatch& front() const { return queue_.begin()->second; }
   LeasedBatch Pop();
@@ -39,6 +40,8 @@ class LeaseQueue {
   // Returns batches to the queue that have been set aside for long enough, or all of them.
   void ReturnDue(int64_t now_us);
   void ReturnAll();
+  // Forgets all batches: their leases have ended.
+  void Clear();
 
   // Whether a lease may be asked for: no request is under way, and it is not too early.
   bool MayAsk(int64_t now_ms) const { return !asked_ms_ && now_ms >= not_before_ms_; }

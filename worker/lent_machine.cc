@@ -137,8 +137,10 @@ void LentMachine::Publish() {
 void LentMachine::SetState(const std::string& state, const std::string& name, int64_t now_ms) {
   const std::string why = state == "paused" ? decision_.why : "";
   const int64_t until = state == "paused" ? decision_.until_unix_s : 0;
-  if (state == shown_.state && name == shown_.name && until == shown_.until_unix_s &&
-      why.empty() == shown_.why.empty()) {
+  // The words of a reason may have figures, which change all the time.
+  const PauseReason reason = state == "paused" ? decision_.reason : PauseReason::kNone;
+  if (state == shown_.state && (name.empty() || name == shown_.name) &&
+      until == shown_.until_unix_s && reason == shown_reason_) {
     return;
   }
   rested_ |= state != "running" && shown_.state == "running";
@@ -147,6 +149,7 @@ void LentMachine::SetState(const std::string& state, const std::string& name, in
   shown_.state = state;
   if (!name.empty()) shown_.name = name;
   shown_.why = why;
+  shown_reason_ = reason;
   shown_.until_unix_s = until;
   Settle(now_ms, /*at_once=*/true);
 }

@@ -63,6 +63,7 @@ class LentMachine {
   Publisher publisher_;
   Account account_;
   PublishedWorker shown_;
+  PauseReason shown_reason_ = PauseReason::kNone;
   Totals totals_;  // when the account was settled last
   Deeds done_;     // by this process
   Deeds settled_;  // of those, what is in the account

@@ -78,9 +78,12 @@ void ServerLinks::Describe(Heartbeat* beat) const {
   }
 }
 
-// [servers] A server that is only slow answers something.
+// [servers] A server that is only slow answers something. In synchronous training the first
+// requests of a batch wait at all servers for the steps before it, so that they say nothing of a
+// server.
 std::vector<ServerLinks::Silence> ServerLinks::Silences(const FlightTable& flights,
-                                                        int64_t silence_us, int64_t now_us) const {
+                                                        bool synchronous, int64_t silence_us,
+                                                        int64_t now_us) const {
   const auto long_ago = [&](int64_t since_us) { return now_us - since_us >= silence_us; };
   std::vector<Silence> silent;
   for (const Link& link : links_) {
@@ -89,11 +92,13 @@ std::vector<ServerLinks::Silence> ServerLinks::Silences(const FlightTable& fligh
   }
   for (const auto& [sequence, awaited] : flights.awaited()) {
     if (!long_ago(links_[awaited.server].heard_us)) continue;
-    const int64_t others_us = flights.At(awaited.flight).first_reply_us;
+    const Flight& flight = flights.At(awaited.flight);
+    const int64_t others_us = flight.first_reply_us;
+    const bool may_wait = synchronous && !flight.answered && !awaited.probe;
     Silence& at = silent[awaited.server];
     if (at == Silence::kUseless) continue;
     if (others_us > 0 && long_ago(others_us)) at = Silence::kOthersAnswer;
-    if (at == Silence::kNone && awaited.repeated) at = Silence::kUnanswered;
+    if (at == Silence::kNone && awaited.repeats > 0 && !may_wait) at = Silence::kUnanswered;
   }
   return silent;
 }
@@ -115,7 +120,8 @@ const char* ServerLinks::TextOf(Silence silence) {
 void ServerLinks::TellSilent(const FlightTable& flights, const Config& config, int64_t now_us,
                              Heartbeat* beat, std::vector<std::string>* notices) {
   const int64_t silence_us = int64_t{2000} * config.cluster.request_timeout_ms;
-  const std::vector<Silence> silent = Silences(flights, silence_us, now_us);
+  const std::vector<Silence> silent =
+      Silences(flights, IsSynchronous(config.train), silence_us, now_us);
   for (size_t s = 0; s < silent.size(); ++s) {
     const PlanServer& server = links_[s].server;
     if (silent[s] == Silence::kOthersAnswer || silent[s] == Silence::kUseless)

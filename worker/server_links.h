@@ -72,7 +72,7 @@ class ServerLinks {
     Silence told = Silence::kNone;
   };
   static void ChoosePrecision(const Config& config, Link* link);
-  std::vector<Silence> Silences(const FlightTable& flights, int64_t silence_us,
+  std::vector<Silence> Silences(const FlightTable& flights, bool synchronous, int64_t silence_us,
                                 int64_t now_us) const;
 
   std::vector<Link> links_;  // [plan's servers]

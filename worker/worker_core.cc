@@ -182,6 +182,17 @@ void WorkerCore::EndPause() {
   work_->told_idle = false;
 }
 
+// Whoever is held for longer than a lease lasts has lost its leases, and others train the batches.
+void WorkerCore::Hold(bool held, uint32_t in_flight_cap) {
+  if (held && !held_) held_since_us_ = now_us_;
+  if (!held && held_ && work_ && work_->flights.empty()) {
+    const int64_t held_ms = (now_us_ - held_since_us_) / 1000;
+    if (held_ms > config_->cluster.lease_timeout_ms) work_->leases.Clear();
+  }
+  held_ = held;
+  owners_cap_ = in_flight_cap;
+}
+
 uint32_t WorkerCore::InFlightLimit() const {
   uint32_t limit = in_flight_.limit();
   if (in_flight_cap_ > 0) limit = std::min(limit, in_flight_cap_);
@@ -214,10 +225,12 @@ void WorkerCore::OnGrant(LeaseGrant grant) {
   Fill();
 }
 
-// The next unit is asked for while the last batches of this one are on their way. A worker whose
-// batches all wait for an earlier step asks as well: somebody may have left a unit of that step.
+// The next unit is asked for while the last batches of this one are on their way. Batches that are
+// set aside count: where a server refuses everything a worker must not lease all of the pass. One
+// whose batches all wait for an earlier step asks as well: somebody may have left a unit of that
+// step.
 bool WorkerCore::WantsLease() const {
-  if (work_->leases.size() <= InFlightLimit()) return true;
+  if (work_->leases.size() + work_->leases.aside() <= InFlightLimit()) return true;
   const FlightTable& flights = work_->flights;
   return IsSynchronous(config_->train) && !flights.empty() &&
          flights.Unanswered().size() == flights.size();
@@ -299,7 +312,7 @@ void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes) {
   }
   Flight& flight = flights.At(request->flight);
   const int64_t service_us = message.envelope.service_us;
-  if (!request->repeated) {
+  if (request->repeats == 0) {
     const auto stage = static_cast<size_t>(flight.batch.stage());
     links_.Measure(*request, request->probe ? ServerLinks::kProbe : stage, request->bytes + bytes,
                    service_us, *config_, now_us_);
@@ -442,6 +455,12 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
   }
   if (stopping_) GiveWaitingBack();
   if (stopping_ && (!work_ || (work_->flights.empty() && work_->reports.empty()))) {
+    effects_.exit = Status();
+    return Drain();
+  }
+  if (stopping_ && NowMs() - stop_asked_us_ / 1000 >= kStopMs) {
+    effects_.notices.push_back(fmt::format(
+        "the batches in flight are not done after {} s; others train them", kStopMs / 1000));
     effects_.exit = Status();
     return Drain();
   }

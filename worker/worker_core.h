@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/config/config.h"
@@ -63,14 +64,15 @@ class WorkerCore {
   Effects Goodbye(const Heartbeat& usage);
   // The shell reports what a message of this core took on the wire.
   void NoteSent(const Message& message, size_t bytes);
-  // SIGTERM: finish the batches in flight, start no new ones, leave.
-  void RequestStop() { stopping_ = true; }
+  // SIGTERM: start no new batches, finish those in flight, leave; after kStopMs in any case. A
+  // server may be missing, and who sent the signal waits half a minute as a rule.
+  static constexpr int64_t kStopMs = 20'000;
+  void RequestStop() {
+    if (!std::exchange(stopping_, true)) stop_asked_us_ = now_us_;
+  }
   // By the owner of the machine. While it is held the worker begins no batch and asks for no lease.
   // `in_flight_cap`: batches in flight; 0: any number.
-  void Hold(bool held, uint32_t in_flight_cap) {
-    held_ = held;
-    owners_cap_ = in_flight_cap;
-  }
+  void Hold(bool held, uint32_t in_flight_cap);
 
   bool joined() const { return config_ != nullptr; }
   const std::string& given_name() const { return given_name_; }  // in the roster; "" before
@@ -147,7 +149,9 @@ class WorkerCore {
   LocalData local_;
   int64_t now_us_ = 0;  // of the call
   bool stopping_ = false;
+  int64_t stop_asked_us_ = 0;
   bool held_ = false;
+  int64_t held_since_us_ = 0;
   uint32_t owners_cap_ = 0;
   std::unique_ptr<Config> config_;  // null: not joined. Stable address: flights refer to it
   uint64_t train_samples_ = 0;

@@ -191,17 +191,20 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
         std::ranges::transform(push->gradient.data, push->gradient.data.begin(), std::negate());
     }
     Bytes bytes = Encode(out.message, out.precision);
-    bytes_sent_ += bytes.size();
-    if (options_.lent != nullptr) CountForOwner(out.message, bytes.size());
-    core_.NoteSent(out.message, bytes.size());
+    const size_t size = bytes.size();
+    core_.NoteSent(out.message, size);
     // A message that does not fit the queue is sent again after cluster.request_timeout_ms.
     DealerSocket* const socket = SocketOf(out.to);
     if (socket == nullptr) continue;
-    if (!socket->Send(std::move(bytes))) {
-      LogWarning(fmt::format("the queue to {} is full; sending again later",
-                             out.to == WorkerCore::kScheduler
+    if (socket->Send(std::move(bytes))) {
+      bytes_sent_ += size;
+      if (options_.lent != nullptr) CountForOwner(out.message, size);
+    } else {
+      const std::string to = out.to == WorkerCore::kScheduler
                                  ? "the scheduler"
-                                 : "the server at " + plan_[out.to].address));
+                                 : "the server at " + plan_[out.to].address;
+      full_queues_.Warn(fmt::format("the queue to {} is full; sending again later", to),
+                        clock_.Millis());
     }
     if (std::holds_alternative<Join>(out.message.body)) {
       PassFailpoint(Failpoint::kWorkerJoin);
@@ -232,22 +235,19 @@ std::optional<DealerSocket> WorkerShell::DialServer(const PlanServer& server) {
   return std::nullopt;
 }
 
-// Connections to servers that stay are kept.
+// Connections to servers that stay are kept. One that has begun a new life gets a new one: it may
+// have another key, and what waits in the queue of the old connection is of no use to it.
 void WorkerShell::Dial(const Plan& plan) {
   poller_.Clear();  // before sockets are closed
-  // A server that comes back at an address may have another key.
   const auto link_of = [](const PlanServer& server) {
-    return std::pair(server.address, FingerprintOf(server.incarnation));
+    return std::pair(server.address, server.incarnation);
   };
-  const bool encrypted = options_.scheduler.curve.has_value();
-  std::map<std::pair<std::string, uint32_t>, DealerSocket> kept;
+  std::map<std::pair<std::string, Incarnation>, DealerSocket> kept;
   for (size_t s = 0; s < servers_.size(); ++s) {
-    if (!encrypted) plan_[s].incarnation = {};
     if (servers_[s]) kept.emplace(link_of(plan_[s]), std::move(*servers_[s]));
   }
   servers_.clear();
-  for (PlanServer server : plan.servers) {
-    if (!encrypted) server.incarnation = {};
+  for (const PlanServer& server : plan.servers) {
     if (auto found = kept.extract(link_of(server))) {
       servers_.push_back(std::move(found.mapped()));
     } else {

@@ -76,6 +76,7 @@ class WorkerShell {
   AccessListHolder access_;  // the servers' keys
   SilenceReport silence_;
   FailedBatches failed_batches_;
+  RateLimit full_queues_;
   std::vector<std::optional<DealerSocket>> servers_;  // in plan order; nullopt: cannot be dialled
   std::vector<PlanServer> plan_;                      // of servers_
   Poller poller_;

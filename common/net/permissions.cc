@@ -33,7 +33,7 @@ bool MayTellScheduler(KeyRole role, const Body& body) {
       return IsOneOf<Ready, StepsCommitted, CheckpointDone, CheckpointNow, MoveReady, DrainServer,
                      AuditReport, Offence, ErrorReply>(body);
     case KeyRole::kWorker:
-      return IsOneOf<LeaseRequest, BatchDone>(body);
+      return IsOneOf<LeaseRequest, BatchDone, ErrorReply>(body);
     case KeyRole::kObserver:
       return IsOneOf<StatusRequest>(body);
     case KeyRole::kOperator:

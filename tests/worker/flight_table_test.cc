@@ -91,15 +91,22 @@ TEST_CASE_FIXTURE(FlightFixture,
   const auto sequences = Request(Begin(5));
   std::vector<uint64_t> sent;
   const auto send = [&](uint64_t number, const AwaitedReply& request) {
-    CHECK(request.repeated);
+    CHECK(request.repeats > 0);
     CHECK(std::holds_alternative<EmbedRequest>(table.RequestOf(request)));
     sent.push_back(number);
   };
   table.SendAgain(99, 100, send);
   CHECK(sent.empty());
   table.SendAgain(100, 100, send);
-  table.SendAgain(199, 100, send);
   CHECK(sent == sequences);
+  // Then later and later: twice the time, four times, and no longer than that.
+  for (const auto& [early, due] : {std::pair{299, 300}, {699, 700}, {1099, 1100}}) {
+    sent.clear();
+    table.SendAgain(early, 100, send);
+    CHECK(sent.empty());
+    table.SendAgain(due, 100, send);
+    CHECK(sent == sequences);
+  }
 }
 
 TEST_CASE_FIXTURE(FlightFixture,

@@ -10,7 +10,7 @@ constexpr int64_t kSilentMs = 20000;  // twice cluster.request_timeout_ms
 
 // One batch in flight, on two servers with the incarnations 101 and 102.
 struct OneBatchOnTwo : WorkerFixture {
-  OneBatchOnTwo() {
+  explicit OneBatchOnTwo(const Config& settings = {}) : WorkerFixture(2, settings) {
     plan.servers[0].incarnation = {101};
     plan.servers[1].incarnation = {102};
     now = 1;
@@ -54,6 +54,23 @@ TEST_CASE_FIXTURE(OneBatchOnTwo,
   CHECK(SilentAt(kSilentMs + 2000).empty());
   CHECK(last.notices ==
         std::vector<std::string>{"a at tcp://a does not answer", "b at tcp://b does not answer"});
+}
+
+TEST_CASE("a batch that waits for an earlier step says nothing of its servers") {
+  Config config;
+  config.train.staleness = 0;
+  config.train.batch = 2;
+  config.train.target_batch = 8;
+  OneBatchOnTwo one(config);
+  one.Tick(kSilentMs / 2 + 1000);  // the requests are sent again
+  CHECK(one.SilentAt(kSilentMs + 2000).empty());
+  CHECK(one.last.notices.empty());
+  one.now = kSilentMs + 3000;
+  one.Answer(0);
+  one.Answer(1);  // now they are asked for neurons, and have no excuse
+  one.Tick(one.now + kSilentMs / 2 + 1000);
+  CHECK(one.SilentAt(one.now + kSilentMs + 2000).empty());
+  CHECK(one.last.notices.size() == 2);
 }
 
 TEST_CASE_FIXTURE(OneBatchOnTwo, "a server whose replies do not fit is told of sooner") {

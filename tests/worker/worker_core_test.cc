@@ -113,6 +113,36 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(ToScheduler<LeaseRequest>(Tick(1002)).empty());
 }
 
+TEST_CASE_FIXTURE(Fixture, "whoever is held for longer than a lease lasts asks for another one") {
+  for (const bool longer : {false, true}) {
+    Fixture one;
+    one.JoinAndPlan();
+    one.core.Hold(true, 0);
+    (void)one.Scheduler(Grant(2));
+    one.now = one.config.cluster.lease_timeout_ms + (longer ? 1 : 0);
+    (void)one.Scheduler(HeartbeatReply{});
+    one.core.Hold(false, 0);
+    const auto effects = one.Tick(one.now + 1);
+    CHECK(Requests(effects).size() == (longer ? 0 : 2 * kServers));
+    CHECK(ToScheduler<LeaseRequest>(effects).size() == 1);
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "a server that refuses everything does not make a worker lease more") {
+  JoinAndPlan();
+  auto requests = Requests(Scheduler(Grant(5)));
+  // The second batch stays in flight, the others are refused as soon as they begin.
+  for (int refused = 1; refused <= 4; ++refused) {
+    REQUIRE_FALSE(requests.empty());
+    Server(requests[0], ErrorReply{ErrorCode::kRefused, "no"});
+    CHECK(ToScheduler<LeaseRequest>(last).empty());
+    const auto effects = Tick(now + 1);
+    CHECK(ToScheduler<LeaseRequest>(effects).empty());
+    requests = Requests(effects);
+  }
+  CHECK(requests.empty());
+}
+
 TEST_CASE_FIXTURE(Fixture, "the owner's cap of batches in flight counts beside the scheduler's") {
   JoinAndPlan();
   core.Hold(false, 1);
@@ -277,6 +307,23 @@ TEST_CASE_FIXTURE(Fixture, "a stopped worker finishes its flights, starts none, 
   const auto effects = Tick(2);
   REQUIRE(effects.exit);
   CHECK(effects.exit->ok());
+  CHECK(ToScheduler<Leave>(core.Goodbye({})).size() == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a stopped worker does not wait for ever for a server that is missing") {
+  JoinAndPlan();
+  (void)Scheduler(Grant(4));
+  (void)Tick(1000);
+  core.RequestStop();
+  (void)Tick(5000);
+  core.RequestStop();  // repeated
+  CHECK_FALSE(Tick(1000 + WorkerCore::kStopMs - 1).exit);
+  const auto effects = Tick(1000 + WorkerCore::kStopMs);
+  REQUIRE(effects.exit);
+  CHECK(effects.exit->ok());
+  REQUIRE_FALSE(effects.notices.empty());
+  CHECK(effects.notices.back() ==
+        "the batches in flight are not done after 20 s; others train them");
   CHECK(ToScheduler<Leave>(core.Goodbye({})).size() == 1);
 }
 

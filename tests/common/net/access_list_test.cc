@@ -55,7 +55,7 @@ TEST_CASE("permissions: each role may say what the protocol gives it, and nothin
   const Receiver scheduler = Receiver::kScheduler, server = Receiver::kServer;
   // The default Join is a worker's.
   CHECK(AllowedTo(KeyRole::kWorker, scheduler) ==
-        of_members({"Join", "LeaseRequest", "BatchDone"}));
+        of_members({"Join", "LeaseRequest", "BatchDone", "ErrorReply"}));
   CHECK(AllowedTo(KeyRole::kServer, scheduler) ==
         of_members({"Ready", "StepsCommitted", "CheckpointDone", "CheckpointNow", "MoveReady",
                     "DrainServer", "AuditReport", "Offence", "ErrorReply"}));
