@@ -14,6 +14,7 @@ namespace {
 
 constexpr char kName[] = "train.data.zst";
 constexpr uint64_t kLinesBetweenSignals = 1024;
+constexpr char kStopped[] = "stopped by a signal before standard input ended";
 
 Status CopyStandardInput(const std::string& path, StopSignals* signals) {
   if (isatty(STDIN_FILENO) == 1) {
@@ -31,10 +32,10 @@ Status CopyStandardInput(const std::string& path, StopSignals* signals) {
     has_lines = has_lines || !IsBlank(**line);
     out->Write(**line);
     out->Write("\n");
-    if (in->line() % kLinesBetweenSignals == 0 && signals->Take()) {
-      return Failed("stopped by a signal before standard input ended");
-    }
+    if (in->line() % kLinesBetweenSignals == 0 && signals->Take()) return Failed(kStopped);
   }
+  // A signal ends the program that writes as well, and what has come of it is not all.
+  if (signals->Take()) return Failed(kStopped);
   if (!has_lines) return BadInput("train.data = -: standard input is empty");
   return out->Finish();
 }

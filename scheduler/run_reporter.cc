@@ -137,13 +137,13 @@ void RunReporter::SetProblem(const std::string& why) {
 RunCosts RunReporter::WriteCosts(const RunStatus& status) {
   RunCosts costs = costs_.Read(status, UsageOfThisProcess());
   const Status written = WriteWholeFile(directory_ + "/" + kTotalsName, FormatCosts(costs));
-  if (!written.ok()) parts_.terminal->Warn(written.error().message);
+  if (!written.ok() && costs_written_) parts_.terminal->Warn(written.error().message);
+  costs_written_ = written.ok();
   return costs;
 }
 
 Status RunReporter::WriteSummary() {
   parts_.terminal->EndTransient();
-  DSLIDE_RETURN_IF_ERROR(recorder_.state());
   const RunStatus status = parts_.core->Describe(parts_.clock->Millis());
   return WriteWholeFile(directory_ + "/summary.json", SummaryJson(status, WriteCosts(status)));
 }

@@ -40,8 +40,8 @@ class RunReporter {
   RunReporter(const std::string& run_directory, const Parts& parts, LabelNames names,
               RunCosts earlier, Contributions contributions);
 
-  // Not ok: metrics.jsonl cannot be written. Names the file.
-  Status state() const { return recorder_.state(); }
+  // Not ok: metrics.jsonl cannot be opened. Names the file.
+  const Status& state() const { return recorder_.state(); }
   // Writes the costs at once, so that a life that is soon killed leaves them.
   void Begin() { WriteCosts(parts_.core->Describe(parts_.clock->Millis())); }
   // Shows what is due: progress, records, the status page.
@@ -92,6 +92,7 @@ class RunReporter {
   LearningCurve curve_;
   RunRecorder recorder_;
   CostMeter costs_;
+  bool costs_written_ = true;
   Contributions contributions_;  // of all entries of the ledger
   CheckpointCare care_;
 };

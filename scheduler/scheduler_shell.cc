@@ -171,7 +171,7 @@ void SchedulerShell::MakeRoomForCheckpoint() {
   if (!core_.WantsRoom(now_ms)) return;
   const RunContext& run = core_.run();
   const uint64_t quota = uint64_t{run.config.checkpoint.quota_mb} << 20;
-  const CheckpointRoom room =
+  CheckpointRoom room =
       MakeRoom({run_directory_, run.checkpoint_directory}, run.checkpoint_directory, quota,
                ModelMemoryBytes(run.config), NameIn(hook_.figures().running));
   std::string problem;
@@ -184,7 +184,7 @@ void SchedulerShell::MakeRoomForCheckpoint() {
   }
   reporter_.SetProblem(problem);
   if (room.removed > 0) reporter_.OnCheckpointsRemoved();
-  Apply(core_.OnRoom(room.fits, room.kept, problem, now_ms));
+  Apply(core_.OnRoom(room.fits, std::move(room.kept), problem, now_ms));
 }
 
 SchedulerShell::Turn SchedulerShell::ReceiveSome() {

@@ -31,13 +31,13 @@ uint64_t BytesUnder(const std::vector<std::string>& directories) {
 
 CheckpointRoom MakeRoom(const std::vector<std::string>& roots, const std::string& checkpoints,
                         uint64_t quota_bytes, uint64_t first_bytes, const std::string& held) {
-  std::vector<std::string> complete = CompleteCheckpoints(checkpoints);
   CheckpointRoom room;
+  room.kept = CompleteCheckpoints(checkpoints);
+  std::vector<std::string>& complete = room.kept;
   room.next_bytes =
       complete.empty() ? first_bytes : BytesUnder({checkpoints + "/" + complete.back()});
   const auto measure = [&] {
     room.used_bytes = BytesUnder(roots);
-    room.kept = complete.size();
     room.fits = room.used_bytes + room.next_bytes <= quota_bytes;
   };
   measure();

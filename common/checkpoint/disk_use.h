@@ -13,10 +13,10 @@ uint64_t BytesUnder(const std::vector<std::string>& directories);
 // What the room for another checkpoint comes to.
 struct CheckpointRoom {
   bool fits = true;
-  size_t removed = 0;       // complete checkpoints that have gone
-  size_t kept = 0;          // complete checkpoints that are there now
-  uint64_t used_bytes = 0;  // by all files under the roots
-  uint64_t next_bytes = 0;  // that the next checkpoint may take
+  size_t removed = 0;             // complete checkpoints that have gone
+  std::vector<std::string> kept;  // names of those that are there now, oldest first
+  uint64_t used_bytes = 0;        // by all files under the roots
+  uint64_t next_bytes = 0;        // that the next checkpoint may take
 };
 // Makes room in `checkpoints` for one more, so that all under `roots` stays below `quota_bytes`:
 // removes the oldest complete ones, never the newest, nor `held` (a name, "": none). The next one

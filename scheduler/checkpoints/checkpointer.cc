@@ -64,12 +64,10 @@ bool Checkpointer::WantsRoom(int64_t now_ms) const {
   return room_asked_ms_ == 0 || now_ms - room_asked_ms_ >= kRoomAgainMs;
 }
 
-void Checkpointer::SetRoom(bool fits, size_t kept, int64_t now_ms) {
+void Checkpointer::SetRoom(bool fits, std::vector<std::string> kept, int64_t now_ms) {
   has_room_ = fits;
   room_asked_ms_ = fits ? 0 : now_ms;
-  if (kept < complete_.size()) {
-    complete_.erase(complete_.begin(), complete_.end() - static_cast<ptrdiff_t>(kept));
-  }
+  complete_ = std::move(kept);
 }
 
 void Checkpointer::Begin(const RunContext& run, const Plan& plan, const Roster& roster,

@@ -59,10 +59,10 @@ class Checkpointer {
   // Whether a round should begin. A run that stops always wants a checkpoint. `last`: the run has
   // nothing to do but this one, which is written whatever room there is.
   bool Due(bool stopping, int64_t now_ms, bool last = false) const;
-  // With checkpoint.quota_mb a round begins once the shell has found room for it. `kept`: complete
-  // checkpoints that are there.
+  // With checkpoint.quota_mb a round begins once the shell has found room for it. `kept`: names of
+  // the complete checkpoints that are there, oldest first.
   bool WantsRoom(int64_t now_ms) const;
-  void SetRoom(bool fits, size_t kept, int64_t now_ms);
+  void SetRoom(bool fits, std::vector<std::string> kept, int64_t now_ms);
   // A checkpoint that stays until another one, or none (""), is held.
   void Hold(const std::string& name) { held_ = name; }
   // Nothing counts that the newest checkpoint lacks. Its name would be the same as that of a new

@@ -439,9 +439,9 @@ void SchedulerCore::ServePending(int64_t now_ms) {
   run_.generation.ServePending(run_.inputs, run_.roster(), now_ms, &run_.advisor, &run_.out);
 }
 
-SchedulerCore::Effects SchedulerCore::OnRoom(bool fits, size_t kept, const std::string& problem,
-                                             int64_t now_ms) {
-  run_.checkpointer.SetRoom(fits, kept, now_ms);
+SchedulerCore::Effects SchedulerCore::OnRoom(bool fits, std::vector<std::string> kept,
+                                             const std::string& problem, int64_t now_ms) {
+  run_.checkpointer.SetRoom(fits, std::move(kept), now_ms);
   if (!fits && !run_.WaitsForCheckpoint()) {
     run_.checkpointer.AnswerWaiters(problem, run_.roster(), &run_.out);
   }

@@ -66,7 +66,8 @@ class SchedulerCore {
   bool WantsRoom(int64_t now_ms) const {
     return run_.InPass() && run_.checkpointer.WantsRoom(now_ms);
   }
-  Effects OnRoom(bool fits, size_t kept, const std::string& problem, int64_t now_ms);
+  Effects OnRoom(bool fits, std::vector<std::string> kept, const std::string& problem,
+                 int64_t now_ms);
   // Checksum of the preprocessor that the checkpoint in the making needs; 0: there is none.
   uint64_t PreprocessorToBeSaved() const { return run_.checkpointer.preprocessor(); }
   // The checkpoint that a hook reads stays; "": none.

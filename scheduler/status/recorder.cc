@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -44,24 +42,17 @@ RunRecorder::RunRecorder(const std::string& run_directory, const RunContext& run
     : directory_(run_directory),
       kept_checkpoints_(run.config.checkpoint.keep),
       names_(std::move(names)),
-      metrics_(run_directory + "/metrics.jsonl", std::ios::app),
-      open_error_(metrics_ ? 0 : errno),
-      loads_(run_directory + "/loads.jsonl", std::ios::app),
+      metrics_(run_directory + "/metrics.jsonl"),
+      loads_(run_directory + "/loads.jsonl"),
       history_(FactsOf(run, run_directory)) {
   history_.SetCheckpoints(CheckpointsIn(run.checkpoint_directory));
-  Record(StartRecord(run, WallClockSeconds()));
-}
-
-Status RunRecorder::state() const {
-  if (metrics_) return {};
-  const char* reason = open_error_ != 0 ? std::strerror(open_error_) : "writing failed";
-  return Failed(fmt::format("{}/metrics.jsonl: cannot write: {}", directory_, reason));
+  metrics_.Append(StartRecord(run, WallClockSeconds()));
 }
 
 void RunRecorder::OnProgress(const RunStatus& status, const ProgressMeter::Reading& reading,
                              double elapsed_s) {
-  if (reading.recent.samples > 0) Record(ProgressRecord(reading, elapsed_s));
-  loads_ << LoadsRecord(status, elapsed_s) << '\n' << std::flush;
+  if (reading.recent.samples > 0) metrics_.Append(ProgressRecord(reading, elapsed_s));
+  loads_.Append(LoadsRecord(status, elapsed_s));
 }
 
 void RunRecorder::OnReading(const RunStatus& status, const ProgressMeter::Reading& reading,
@@ -73,7 +64,7 @@ void RunRecorder::OnReading(const RunStatus& status, const ProgressMeter::Readin
 
 void RunRecorder::OnNotice(const std::string& text, double elapsed_s) {
   history_.AddEvent(elapsed_s, text);
-  Record(NoticeRecord(text, elapsed_s));
+  metrics_.Append(NoticeRecord(text, elapsed_s));
 }
 
 void RunRecorder::OnEpoch(uint32_t epochs_trained, double elapsed_s) {
@@ -83,7 +74,7 @@ void RunRecorder::OnEpoch(uint32_t epochs_trained, double elapsed_s) {
 void RunRecorder::OnEvaluation(const EvaluationResult& result, double elapsed_s) {
   history_.Add(EvaluationPoint{elapsed_s, static_cast<double>(result.epoch), result.metrics});
   history_.AddEvent(elapsed_s, EvaluationLine(result));
-  Record(EvaluationRecord(result, elapsed_s));
+  metrics_.Append(EvaluationRecord(result, elapsed_s));
 }
 
 void RunRecorder::OnExamples(const std::vector<EvaluatedSample>& samples) {

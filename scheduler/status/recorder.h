@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "scheduler/base/effects.h"
 #include "scheduler/core/run_status.h"
 #include "scheduler/status/history.h"
+#include "scheduler/status/line_file.h"
 #include "scheduler/status/progress.h"
 
 namespace dslide {
@@ -42,8 +42,8 @@ class RunRecorder {
   // Of the labels of the evaluations to come.
   void SetNames(LabelNames names) { names_ = std::move(names); }
 
-  // Not ok: metrics.jsonl cannot be written. Names the file.
-  Status state() const;
+  // Not ok: metrics.jsonl cannot be opened. Names the file.
+  const Status& state() const { return metrics_.state(); }
 
   // Every few seconds of training: a line in each file; none in metrics.jsonl if no batch counted.
   void OnProgress(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);
@@ -63,14 +63,10 @@ class RunRecorder {
   std::string HistoryText() const;
 
  private:
-  void Record(const std::string& line) { metrics_ << line << '\n' << std::flush; }
-
   std::string directory_;
   size_t kept_checkpoints_;
   LabelNames names_;
-  std::ofstream metrics_;
-  int open_error_;  // errno of metrics_; 0: it is open
-  std::ofstream loads_;
+  LineFile metrics_, loads_;
   RunHistory history_;
 };
 

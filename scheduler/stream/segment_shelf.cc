@@ -110,16 +110,15 @@ Status SegmentShelf::CheckSame(const StoredSegment& segment,
 
 Status SegmentShelf::Add(StoredSegment segment, const OpenVocabulary& vocabulary) {
   again_.reset();
-  since_ += Weight(segment.end - segment.begin);
-  const bool whole = vocabulary_bytes_ == 0 || since_ >= vocabulary_bytes_;
+  const auto since = since_ + Weight(segment.end - segment.begin);
+  const bool whole = vocabulary_bytes_ == 0 || since >= vocabulary_bytes_;
   segment.vocabulary.reset();
   if (whole) segment.vocabulary = vocabulary.Save();
   const Result<uint64_t> bytes = WriteSegment(directory_, segment);
   DSLIDE_RETURN_IF_ERROR(bytes);
   places_[segment.number] = {segment.begin, segment.end, whole};
-  if (!whole) return {};
-  vocabulary_bytes_ = *bytes;
-  since_ = 0;
+  since_ = whole ? 0 : since;
+  if (whole) vocabulary_bytes_ = *bytes;
   return {};
 }
 

@@ -39,7 +39,7 @@ Result<Spool> Spool::Open(const std::string& directory) {
     end = begin + size;
   }
   spool.end_ = end;
-  DSLIDE_RETURN_IF_ERROR(spool.OpenLast());
+  DSLIDE_RETURN_IF_ERROR(spool.WriteTo(spool.files_.rbegin()->first));
   return spool;
 }
 
@@ -57,26 +57,30 @@ std::string Spool::PathOf(uint64_t begin) const {
   return fmt::format("{}/{}{:020}", directory_, kPrefix, begin);
 }
 
-Error Spool::Failure(const char* verb) const {
-  return Failed(
-      fmt::format("{}: cannot {}: {}", PathOf(files_.rbegin()->first), verb, std::strerror(errno)));
+Error Spool::Failure(uint64_t begin, const char* verb) const {
+  const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+  const std::string line =
+      fmt::format("{}: cannot {}: {}", PathOf(begin), verb, std::strerror(errno));
+  return full ? TryLater(line) : Failed(line);
 }
 
 Error Spool::Gone(uint64_t begin, uint64_t end) const {
   return BadInput(fmt::format("{}: bytes {} to {} of the stream are gone", directory_, begin, end));
 }
 
-Status Spool::OpenLast() {
+Status Spool::WriteTo(uint64_t begin) {
+  const int file = open(PathOf(begin).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0) return Failure(begin, "open");
   if (last_ >= 0) close(last_);
-  last_ = open(PathOf(files_.rbegin()->first).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  return last_ >= 0 ? Status() : Failure("open");
+  last_ = file;
+  files_.try_emplace(begin, 0);
+  return {};
 }
 
 Status Spool::RollIfFull() {
   if (files_.rbegin()->second < kFileBytes) return {};
   DSLIDE_RETURN_IF_ERROR(Sync());
-  files_[end_] = 0;
-  return OpenLast();
+  return WriteTo(end_);
 }
 
 Status Spool::Append(std::string_view bytes) {
@@ -85,7 +89,7 @@ Status Spool::Append(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = pwrite(last_, bytes.data(), bytes.size(), static_cast<off_t>(size));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Failure("write");
+    if (written < 0) return Failure(files_.rbegin()->first, "write");
     size += static_cast<uint64_t>(written);
     end_ += static_cast<uint64_t>(written);
     bytes.remove_prefix(static_cast<size_t>(written));
@@ -99,13 +103,17 @@ Result<std::optional<size_t>> Spool::Splice(int pipe, size_t most) {
   auto at = static_cast<loff_t>(size);
   const ssize_t moved = splice(pipe, nullptr, last_, &at, most, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
   if (moved < 0 && (errno == EAGAIN || errno == EINTR)) return std::optional<size_t>();
-  if (moved < 0) return Failure("write");
+  if (moved < 0) return Failure(files_.rbegin()->first, "write");
   size += static_cast<uint64_t>(moved);
   end_ += static_cast<uint64_t>(moved);
   return std::optional(static_cast<size_t>(moved));
 }
 
-Status Spool::Sync() { return fdatasync(last_) == 0 ? Status() : Failure("sync"); }
+// Not to be tried again: the system may have dropped what it could not write.
+Status Spool::Sync() {
+  if (fdatasync(last_) == 0) return {};
+  return Failed(Failure(files_.rbegin()->first, "sync").message);
+}
 
 Result<std::string> Spool::Read(uint64_t begin, uint64_t end) const {
   if (begin < this->begin() || end > end_) return Gone(begin, end);

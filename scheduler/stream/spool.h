@@ -45,9 +45,10 @@ class Spool {
  private:
   explicit Spool(std::string directory) : directory_(std::move(directory)) {}
   std::string PathOf(uint64_t begin) const;
-  Status OpenLast();
+  // Opens the file that begins there: bytes go to it from now on.
+  Status WriteTo(uint64_t begin);
   Status RollIfFull();
-  Error Failure(const char* verb) const;
+  Error Failure(uint64_t begin, const char* verb) const;
 
   std::string directory_;
   std::map<uint64_t, uint64_t> files_;  // sizes, by the place of the first byte; never empty

@@ -1,6 +1,7 @@
 #include "scheduler/stream/stream_feeder.h"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLongestLine = size_t{64} << 20;
+constexpr int kAgainMs = 10'000;  // after a full disk
 
 void Signal(int event) {
   const uint64_t one = 1;
@@ -39,6 +41,11 @@ void Signal(int event) {
 void Clear(int event) {
   uint64_t count;
   (void)!read(event, &count, sizeof(count));
+}
+
+// A file that is written as a whole may be written again.
+Status MayWait(const Status& written) {
+  return written.ok() ? written : TryLater(written.error().message);
 }
 
 }  // namespace
@@ -62,6 +69,8 @@ class StreamFeeder::Worker {
   Result<std::optional<Delivery>> Deliver(uint32_t wanted);
   Result<Fed> LoadAgain(uint32_t number);
   Result<std::optional<Fed>> MakeNext(bool waits);
+  Result<std::optional<Fed>> Store();
+  bool Waits(const Error& error, int wake);
   Status Fetch(int wake, bool waits);
   Status MarkSource();
   void SayKeptOut();
@@ -83,9 +92,11 @@ class StreamFeeder::Worker {
   bool ended_ = false;
   // By itself, so that its last line is whole. After a signal the rest of a line may come yet.
   bool source_ended_ = false;
-  bool failed_ = false;  // nothing more can be made of it
-  Status why_;           // the stream ended
+  bool failed_ = false;                     // nothing more can be made of it
+  Status why_;                              // the stream ended
+  std::optional<SegmentMaker::Made> made_;  // and not stored yet
   std::optional<Fed> ahead_;
+  bool waits_ = false;                        // for the disk
   std::shared_ptr<const Preprocessor> last_;  // of the segment delivered last
   std::vector<uint64_t> recent_;              // checksums of the preprocessors of the last segments
   int64_t first_line_ms_ = 0;  // when the first line of the next segment came; 0: not yet
@@ -114,6 +125,7 @@ void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
       if (!forgotten.ok()) LogWarning("train.data: " + forgotten.error().message);
     }
     Result<std::optional<Delivery>> delivery = Deliver(wanted);
+    if (!delivery.ok() && Waits(delivery.error(), wake)) continue;
     if (!delivery.ok()) {  // nothing comes any more
       if (why_.ok()) why_ = delivery.error();
       ended_ = failed_ = true;
@@ -130,16 +142,30 @@ void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
     }
     const bool waits = wanted == maker_.number() + 1;
     if (const Status fetched = Fetch(wake, waits); !fetched.ok()) {
+      if (Waits(fetched.error(), wake)) continue;
       why_ = fetched;
       ended_ = true;
     }
   }
 }
 
+// Where a full disk is in the way nothing is lost by waiting: the source waits as well, and
+// training goes on with what it has. True: it has waited, and everything is to be tried again.
+bool StreamFeeder::Worker::Waits(const Error& error, int wake) {
+  if (error.kind != ErrorKind::kTryLater) return false;
+  if (!std::exchange(waits_, true)) {
+    LogWarning(fmt::format("train.data: {}; the stream waits until there is room", error.message));
+  }
+  pollfd order{wake, POLLIN, 0};
+  (void)poll(&order, 1, kAgainMs);
+  Clear(wake);
+  return true;
+}
+
 // What is wanted, if it is there. Makes the next segment ahead if it can.
 Result<std::optional<StreamFeeder::Delivery>> StreamFeeder::Worker::Deliver(uint32_t wanted) {
   if (!ahead_) {
-    const bool next = wanted == 0 || wanted > maker_.number();
+    const bool next = made_ || wanted == 0 || wanted > maker_.number();
     Result<std::optional<Fed>> made =
         next ? MakeNext(wanted != 0) : Result<std::optional<Fed>>(std::optional<Fed>());
     DSLIDE_RETURN_IF_ERROR(made);
@@ -183,13 +209,14 @@ Result<StreamFeeder::Fed> StreamFeeder::Worker::LoadAgain(uint32_t number) {
   DSLIDE_RETURN_IF_ERROR(vocabulary);
   SegmentMaker::Made made = SegmentMaker::MakeAgain(*stored, **vocabulary, *bytes);
   DSLIDE_RETURN_IF_ERROR(shelf_.CheckSame(*stored, made.preprocessor.get()));
-  DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, made.preprocessor.get()));
+  DSLIDE_RETURN_IF_ERROR(MayWait(StorePreprocessor(place_.checkpoints, made.preprocessor.get())));
   recent_.push_back(stored->checksum);
   return Fed{std::move(made.segment), std::move(made.preprocessor)};
 }
 
 // `waits`: training waits for the segment.
 Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool waits) {
+  if (made_) return Store();
   const int64_t now_ms = MonotonicMillis();
   if (failed_ || !HasLines()) return std::optional<Fed>();
   const bool full = IsFull();
@@ -205,12 +232,21 @@ Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool wai
     return std::optional<Fed>();
   }
   SayKeptOut();
+  made_ = std::move(**made);
+  return Store();
+}
+
+// Keeps the segment that was made last, and what it was made of, before anybody trains it.
+Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::Store() {
   DSLIDE_RETURN_IF_ERROR(spool_.Sync());
   DSLIDE_RETURN_IF_ERROR(MarkSource());
-  DSLIDE_RETURN_IF_ERROR(StorePreprocessor(place_.checkpoints, (*made)->preprocessor.get()));
-  recent_.push_back((*made)->segment.preprocessor);
-  DSLIDE_RETURN_IF_ERROR(shelf_.Add(maker_.stored(), maker_.vocabulary()));
-  return std::optional(Fed{std::move((*made)->segment), std::move((*made)->preprocessor)});
+  DSLIDE_RETURN_IF_ERROR(MayWait(StorePreprocessor(place_.checkpoints, made_->preprocessor.get())));
+  DSLIDE_RETURN_IF_ERROR(MayWait(shelf_.Add(maker_.stored(), maker_.vocabulary())));
+  waits_ = false;
+  recent_.push_back(made_->segment.preprocessor);
+  Fed fed{std::move(made_->segment), std::move(made_->preprocessor)};
+  made_.reset();
+  return std::optional(std::move(fed));
 }
 
 // Long before the spool forgets the beginning the mark has all that it takes.
@@ -220,8 +256,9 @@ Status StreamFeeder::Worker::MarkSource() {
   const Result<SourceMark> mark = MarkOf(source_, spool_);
   DSLIDE_RETURN_IF_ERROR(mark);
   if (mark_ == *mark) return {};
+  DSLIDE_RETURN_IF_ERROR(MayWait(WriteMark(place_.directory, *mark)));
   mark_ = *mark;
-  return WriteMark(place_.directory, *mark);
+  return {};
 }
 
 // Once; each segment's line says so, too.
@@ -239,13 +276,15 @@ Status StreamFeeder::Worker::Fetch(int wake, bool waits) {
   const bool enough = ahead_ || IsFull();
   StreamSource::Got got = StreamSource::Got::kNothing;
   if (!ended_ && !enough) {
-    const uint64_t before = spool_.end();
     const Result<StreamSource::Got> fetched = source_.Fetch(&spool_);
     DSLIDE_RETURN_IF_ERROR(fetched);
     got = *fetched;
     if (got == StreamSource::Got::kEnd) ended_ = source_ended_ = true;
     if (got == StreamSource::Got::kBytes) {
-      const Result<std::string> bytes = spool_.Read(before, spool_.end());
+      waits_ = false;
+      // A fetch that filled the disk may have left some before.
+      const uint64_t begin = maker_.end() + maker_.pending();
+      const Result<std::string> bytes = spool_.Read(begin, spool_.end());
       DSLIDE_RETURN_IF_ERROR(bytes);
       const bool had_lines = maker_.lines() > 0;
       maker_.Add(*bytes);

@@ -1,5 +1,7 @@
 // A model trains on data of every format, also from standard input, and without its rarest labels.
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -454,6 +456,27 @@ TEST_CASE("training data from standard input is kept in the run directory") {
   CHECK(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
                            "train.epochs=5", "--set", "train.data=-"}) == 2);
   refused("is gone, which holds the run's standard input");
+}
+
+TEST_CASE("a signal is not the end of training data from standard input") {
+  TestRun run;
+  const std::string pipe = run.Path("pipe"), kept = run.run_directory() + "/train.data.zst";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const int writer = open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(writer >= 0);
+  const StandardInput input(pipe);
+  const auto scheduler =
+      run.Start("dslide-scheduler", {"--config", run.config(), "--run-dir", run.run_directory(),
+                                     "--set", "train.data=-", "--set", "train.test="});
+  const std::string text = "words __label__one\nother words __label__two\n";
+  REQUIRE(write(writer, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  REQUIRE(WaitFor([&] { return Contains(scheduler->Errors(), "keeping standard input"); }));
+  // As Ctrl-C does: the program that writes ends as well.
+  scheduler->Signal(SIGINT);
+  close(writer);
+  CHECK(scheduler->Wait() == 1);
+  CHECK(Contains(scheduler->Errors(), "stopped by a signal before standard input ended"));
+  CHECK_FALSE(fs::exists(kept));
 }
 
 TEST_CASE("labels of few training samples are left out of a model of text") {

@@ -49,15 +49,15 @@ TEST_CASE_FIXTURE(Disk, "disk use: older checkpoints make room, the newest stays
   for (const uint64_t batches : {1, 2, 3}) Checkpoint(batches);
   CheckpointRoom room = Room(5 * kMany);
   CHECK(room.fits);
-  CHECK(room.kept == 3);
+  CHECK(room.kept.size() == 3);
   room = Room(4 * kMany);  // three and the next one are a little more
   CHECK(room.fits);
-  CHECK(room.kept == 2);
+  CHECK(room.kept == std::vector<std::string>{CheckpointName(2), CheckpointName(3)});
   CHECK(room.removed == 1);
   CHECK_FALSE(fs::exists(At(1)));
   room = Room(kMany);
   CHECK_FALSE(room.fits);
-  CHECK(room.kept == 1);
+  CHECK(room.kept == std::vector<std::string>{CheckpointName(3)});
   CHECK(HasManifest(At(3)));
 }
 
@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(Disk, "disk use: a checkpoint that is held stays") {
   for (const uint64_t batches : {1, 2, 3}) Checkpoint(batches);
   const CheckpointRoom room = Room(kMany, CheckpointName(1));
   CHECK_FALSE(room.fits);
-  CHECK(room.kept == 2);
+  CHECK(room.kept == std::vector<std::string>{CheckpointName(1), CheckpointName(3)});
   CHECK(HasManifest(At(1)));
   CHECK_FALSE(fs::exists(At(2)));
   CHECK(HasManifest(At(3)));

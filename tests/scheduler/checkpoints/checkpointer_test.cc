@@ -127,11 +127,11 @@ TEST_CASE("with a quota a checkpoint waits for room, but the last one does not")
   CHECK(run.checkpointer->Due(true, 1000));
   CHECK(run.checkpointer->Due(false, 1000, true));
   REQUIRE(run.checkpointer->WantsRoom(1000));
-  run.checkpointer->SetRoom(false, 1, 1000);
+  run.checkpointer->SetRoom(false, {CheckpointName(2)}, 1000);
   CHECK_FALSE(run.checkpointer->Due(false, 1000));
   CHECK_FALSE(run.checkpointer->WantsRoom(10999));  // not looked for all the time
   REQUIRE(run.checkpointer->WantsRoom(11000));
-  run.checkpointer->SetRoom(true, 1, 11000);
+  run.checkpointer->SetRoom(true, {CheckpointName(2)}, 11000);
   CHECK_FALSE(run.checkpointer->WantsRoom(11000));
   CHECK(run.checkpointer->Due(false, 11000));
   run.out.Drain();
@@ -140,6 +140,20 @@ TEST_CASE("with a quota a checkpoint waits for room, but the last one does not")
         std::vector<std::string>{CheckpointName(2)});  // the other one made room
   run.checkpointer->GiveUp(12000);
   CHECK_FALSE(run.checkpointer->Due(false, 20000));  // room was for one
+}
+
+TEST_CASE("what made room is not the oldest checkpoint if a hook reads that") {
+  Setup run;
+  run.inputs.config.checkpoint.quota_mb = 1;
+  run.checkpointer.emplace(run.inputs);
+  for (const uint64_t batches : {1, 2, 3}) run.Write(batches);
+  run.checkpointer->Hold(CheckpointName(1));
+  run.checkpointer->SetRoom(true, {CheckpointName(1), CheckpointName(3)}, 1000);
+  run.checkpointer->Hold("");
+  run.out.Drain();
+  run.Begin(4);
+  CHECK(std::get<CheckpointRequest>(run.out.Drain().send.at(0).body).keep ==
+        std::vector<std::string>{CheckpointName(1), CheckpointName(3)});
 }
 
 TEST_CASE("servers keep a checkpoint that is held") {

@@ -183,7 +183,7 @@ TEST_CASE("newcomers: slots come after a checkpoint") {
     CHECK(run.manifests.size() == 1);
   }
   SUBCASE("for which there is no room: they do not wait for ever") {
-    (void)run.core().OnRoom(false, 0, "no room", run.now);
+    (void)run.core().OnRoom(false, {}, "no room", run.now);
     REQUIRE(run.Work(11));
     while (SlotsIn(run.core().plan(), 3) == 0 && run.now < 600'000) run.Wait(1000);
     CHECK(SlotsIn(run.core().plan(), 3) > 0);

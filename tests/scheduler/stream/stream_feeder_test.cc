@@ -1,14 +1,21 @@
 #include "scheduler/stream/stream_feeder.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
+#include "common/base/process.h"
 #include "common/base/temporary_directory.h"
+#include "common/data/whole_file.h"
 
 namespace dslide::stream_feeder_test {
 namespace {
@@ -125,6 +132,80 @@ TEST_CASE("stream feeder: another life brings the same segments, and goes on aft
     if (number <= 7) CHECK(fed.preprocessor->ToBytes() == before[number - 1]);
     CHECK(fed.segment.data->size() == 10);
   }
+}
+
+// While it lives, files of this process have so many bytes at most, as on a disk that is full.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    const rlimit small{bytes, before_.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  sighandler_t handler_;
+};
+
+// What is logged while it lives (a test logs to standard output).
+class Log {
+ public:
+  explicit Log(std::string path) : path_(std::move(path)), before_(dup(STDOUT_FILENO)) {
+    const int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    REQUIRE(dup2(file, STDOUT_FILENO) == STDOUT_FILENO);
+    close(file);
+  }
+  ~Log() {
+    dup2(before_, STDOUT_FILENO);
+    close(before_);
+  }
+  void Await(const std::string& words) const {
+    const int64_t deadline_ms = MonotonicMillis() + kDeadlineMs;
+    while (ReadWholeFile(path_)->find(words) == std::string::npos) {
+      REQUIRE(MonotonicMillis() < deadline_ms);
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  std::string path_;
+  int before_;
+};
+
+TEST_CASE("stream feeder: a disk that is full for a moment holds the stream up, and no more") {
+  Run run;
+  const auto append = [&](const std::string& text) {
+    std::ofstream(run.train.data, std::ios::app) << text;
+  };
+  run.Append(10);
+  append(R"({"text": "long)" + std::string(900, 'x'));  // a line without its end
+  const std::string waits = "the stream waits until there is room";
+  std::unique_ptr<StreamFeeder> feeder;
+  {
+    const Log log(run.Path("log"));
+    SUBCASE("while bytes are taken") {
+      const FullDisk disk(700);
+      feeder = run.Start(0);
+      log.Await(waits);
+    }
+    SUBCASE("while a segment is stored") {
+      fs::rename(run.Path("checkpoint"), run.Path("away"));
+      feeder = run.Start(0);
+      log.Await(waits);
+      fs::rename(run.Path("away"), run.Path("checkpoint"));
+    }
+  }
+  CHECK(Next(feeder.get(), 1).segment.data->size() == 10);
+  append("\", \"labels\": [\"long\"]}\n");
+  run.Append(9);
+  const StreamFeeder::Fed fed = Next(feeder.get(), 2);
+  CHECK(fed.segment.data->size() == 10);
+  CHECK(fed.segment.growth.labels == 20);
 }
 
 TEST_CASE("stream feeder: preprocessors go without a checkpoint, segments with one") {
