@@ -343,6 +343,7 @@ void ServerShell::Apply(ServerCore::Effects effects) {
 }
 
 void ServerShell::StopExecutors() {
+  if (storage_) storage_->CancelLoad();
   pool_.reset();  // first: the executors put rows to the store
   storage_.reset();
 }

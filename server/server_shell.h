@@ -39,6 +39,8 @@ class ServerShell {
               DealerSocket scheduler, SchedulerAccess scheduler_access,
               const ServerOptions& options);
 
+  ~ServerShell() { StopExecutors(); }
+
   Status Loop(StopSignals* signals);
   void FollowConfig();
   void Receive();

@@ -5,13 +5,6 @@
 namespace dslide {
 namespace {
 
-// In both layers.
-uint64_t RowsOf(const Config& config, std::span<const SlotId> slots) {
-  uint64_t rows = 0;
-  for (const SlotId slot : slots) rows += RowsOfSlot(config, slot);
-  return rows;
-}
-
 std::shared_ptr<CheckpointSource> SourceOf(const ServerLoad& load) {
   if (load.restore.empty()) return nullptr;
   std::vector<SlotId> slots;
@@ -22,12 +15,13 @@ std::shared_ptr<CheckpointSource> SourceOf(const ServerLoad& load) {
 }  // namespace
 
 ServerStorage::ServerStorage(const ServerLoad& load, CheckpointStore::Place place)
-    : config_(load.config),
-      load_ticket_(load.ticket),
-      source_(SourceOf(load)),
-      place_(std::move(place)) {}
+    : load_ticket_(load.ticket), source_(SourceOf(load)), place_(std::move(place)) {}
 
 void ServerStorage::StartLoad(ExecutorPool* pool) { pool->Submit(load_ticket_, LoadJob{source_}); }
+
+void ServerStorage::CancelLoad() {
+  if (source_) source_->Cancel();
+}
 
 void ServerStorage::StartSave(const ServerSave& save, ExecutorPool* pool) {
   if (store_ == nullptr) {
@@ -36,7 +30,7 @@ void ServerStorage::StartSave(const ServerSave& save, ExecutorPool* pool) {
   }
   // The store comes first, so that it has the save before the first row of it.
   store_->Begin({save.ticket, save.name, save.directory, save.shard, save.keep, save.slots,
-                 pool->size(), RowsOf(config_, save.slots)});
+                 pool->size(), save.rows});
   pool->Submit(save.ticket, MarkJob{store_.get(), save.committed});
 }
 

@@ -22,6 +22,8 @@ class ServerStorage {
 
   // Fills the pool's executors from the load's checkpoint or seed.
   void StartLoad(ExecutorPool* pool);
+  // A load that goes on ends soon: who waits for the executors does not answer the scheduler.
+  void CancelLoad();
 
   // Begins a save and has the executors mark their snapshots. REQUIRES that every executor has
   // loaded and no save is in progress.
@@ -34,7 +36,6 @@ class ServerStorage {
   int fd() const { return store_ ? store_->fd() : -1; }
 
  private:
-  const Config config_;
   const uint64_t load_ticket_;
   const std::shared_ptr<CheckpointSource> source_;  // null: initial weights
   CheckpointStore::Place place_;

@@ -57,16 +57,15 @@ class HugeBuffer {
     size_ = size;
   }
 
-  // Regions of `before` elements become regions of `after`, with zeros at their ends. REQUIRES
-  // after
-  // >= before and size() = before * regions.
+  // Regions of `before` elements become regions of `after`, with zeros at their ends. Takes no
+  // memory beside the result. REQUIRES after >= before and size() = before * regions.
   void Spread(size_t before, size_t after, size_t regions) {
     DSLIDE_CHECK(after >= before && size_ == before * regions);
-    HugeBuffer spread(after * regions);
-    for (size_t i = 0; i < regions; ++i) {
-      std::memcpy(spread.data_ + i * after, data_ + i * before, before * sizeof(T));
+    Grow(after * regions);
+    for (size_t i = regions; i-- > 1;) {
+      std::memmove(data_ + i * after, data_ + i * before, before * sizeof(T));
     }
-    *this = std::move(spread);
+    for (size_t i = 0; i < regions; ++i) GiveBack(i * after + before, (i + 1) * after);
   }
 
   // Elements [begin, end) become zero, and their memory is given back to the system.

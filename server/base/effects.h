@@ -40,6 +40,7 @@ struct ServerSave {
   std::string shard;                  // sub-directory for this server
   std::vector<std::string> keep;      // earlier checkpoints that stay, by name
   std::vector<SlotId> slots;          // this server's, ascending
+  uint64_t rows = 0;                  // of both layers, in these
   std::optional<uint64_t> committed;  // synchronous training: the steps that it has to hold
   uint64_t ticket;
 };

@@ -40,6 +40,7 @@ void Saver::Start(CheckpointRequest request, const ServerSeat& seat,
   save.shard = ShardName(seat.plan.version, *seat.index);
   save.keep = request.keep;
   save.slots = seat.OwnSlots();
+  save.rows = seat.OwnRows();
   if (IsSynchronous(seat.config.train)) save.committed = committed;
   const uint64_t ticket = out->Save(std::move(save));
   saving_ = Saving{std::move(request), ticket, 0, std::nullopt};
@@ -72,6 +73,7 @@ bool Saver::Take(uint64_t ticket, CheckpointDone done, const ServerSeat& seat, S
   if (!done.error.empty() && !done.retry) {
     out->Submit(SnapshotDropping{.gives_up = false}, DropSnapshotJob{.store_lost = true});
   }
+  if (orphaned_ && !saves_for_itself_) return true;  // SaveAndLeave() comes next
   if (orphaned_) {
     out->Exit(
         TryLater(done.error.empty()
@@ -87,10 +89,9 @@ bool Saver::Take(uint64_t ticket, CheckpointDone done, const ServerSeat& seat, S
 
 void Saver::SaveAndLeave(const std::string& why, const ServerSeat& seat,
                          std::optional<uint64_t> committed, ServerOutbox* out) {
-  if (orphaned_) return;
-  orphaned_ = true;
-  out->Notice(why + "; saving what this server has");
-  if (saving_) return;  // it ends with that one
+  if (saves_for_itself_) return;
+  if (!std::exchange(orphaned_, true)) out->Notice(why + "; saving what this server has");
+  if (saving_) return;  // of a checkpoint that gets no manifest; one save at a time
   CheckpointRequest request;
   request.name = OrphanName({seat.plan.version, committed.value_or(0)});
   request.directory = checkpoints_ + "/" + request.name;

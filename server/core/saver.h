@@ -42,14 +42,15 @@ class Saver {
   void ForgetLast() { last_ = CheckpointDone(); }
 
   // The scheduler is gone: the server saves its part, where a scheduler that comes back finds it,
-  // and ends. `why` is for the log. REQUIRES as OnRequest(), and knows_directory().
+  // and ends. `why` is for the log. While a checkpoint is being written it has to be called again.
+  // REQUIRES as OnRequest(), and knows_directory().
   void SaveAndLeave(const std::string& why, const ServerSeat& seat,
                     std::optional<uint64_t> committed, ServerOutbox* out);
   // The scheduler was heard. A server that has begun to save for itself ends all the same.
   void HearScheduler() { orphaned_ = saves_for_itself_; }
 
   bool saving() const { return saving_.has_value(); }
-  // It ends when the checkpoint that is being written is complete.
+  // The scheduler is gone, and was not heard since.
   bool orphaned() const { return orphaned_; }
   // From the mark on no request is taken: a batch that counts would be missing from what was saved.
   bool saves_for_itself() const { return saves_for_itself_; }

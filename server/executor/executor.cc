@@ -307,7 +307,10 @@ Result<Attached> Executor::DoSlotJob(const SlotJob& job) {
       exchange_.Discard(job.slots);
       break;
     case SlotJob::Kind::kSwitchPlan:
-      if (job.growth) Grow(*job.growth);  // first: slots that leave take their new rows along
+      if (job.growth) {            // first: slots that leave take their new rows along
+        exchange_.ForgetCopies();  // of as many rows as there were
+        Grow(*job.growth);
+      }
       SwitchPlan(job.slots);
       break;
     case SlotJob::Kind::kAttach:

@@ -22,6 +22,7 @@ class RowSet {
   RowSet(uint32_t rows, bool full)
       : words_((size_t{rows} + 63) / 64, full ? ~uint64_t{0} : 0), rows_(rows) {}
 
+  uint32_t rows() const { return rows_; }
   bool Has(uint32_t row) const { return (words_[row / 64] >> row % 64 & 1) != 0; }
   void Add(uint32_t row) { words_[row / 64] |= uint64_t{1} << row % 64; }
   void Remove(uint32_t row) { words_[row / 64] &= ~(uint64_t{1} << row % 64); }

@@ -87,11 +87,13 @@ void Layer::GrowVectors(size_t rows) {
 }
 
 void Layer::Reserve(SlotId slot) {
+  const uint32_t before = map_.rows();
   map_.Reserve(slot);
   try {
     Grow();
   } catch (const std::bad_alloc&) {
-    map_.Release(slot);  // the next Reserve() takes the free region and grows the arrays to it
+    map_.Release(slot);
+    if (map_.rows() > before) map_.DropLastRegion();  // which not all arrays have
     throw;
   }
 }

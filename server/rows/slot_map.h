@@ -161,6 +161,11 @@ class SlotMap {
     if (range_.Has(slot)) layout_[region_[slot.value]] = kNoSlot;
     region_[slot.value] = kNone;
   }
+  // REQUIRES that the last region is free.
+  void DropLastRegion() {
+    DSLIDE_CHECK(!layout_.empty() && layout_.back() == kNoSlot);
+    layout_.pop_back();
+  }
 
  private:
   uint32_t total_;

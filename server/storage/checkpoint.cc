@@ -194,13 +194,17 @@ Result<CheckpointStore::Base> CheckpointShards::BaseFor(std::span<const SlotId> 
 
 // Loads a shard's rows of a layer's slots. Neighbouring slots are read in one pass.
 Result<uint64_t> CheckpointShards::LoadLayer(const Shard& shard, const Layer& layer,
-                                             Executor* executor, RowCounts* counts) const {
+                                             Executor* executor, const std::atomic<bool>* cancelled,
+                                             RowCounts* counts) const {
   const std::span<const SlotId> owned = layer.map().owned();
   RowDatabase::Cursor at = shard.database->NewCursor(RowDatabase::Reading::kAhead);
   uint64_t rows = 0;
   size_t next = 0;
   bool jump = true;
   while (next < owned.size()) {
+    if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
+      return TryLater(shard.directory + ": reading was given up");
+    }
     if (jump) at.Seek(View(EncodeRowKey({layer.kind(), owned[next], 0})));
     if (!AmongRows(at, layer.kind())) break;
     const auto key = RowAt(at, shard.directory);
@@ -232,13 +236,14 @@ Status CheckpointShards::CheckComplete(const SlotMap& map, LayerKind layer,
   return {};
 }
 
-Status CheckpointShards::Restore(Executor* executor, const CheckpointStore::Base& base) const {
+Status CheckpointShards::Restore(Executor* executor, const CheckpointStore::Base& base,
+                                 const std::atomic<bool>* cancelled) const {
   const Layer* layers[] = {&executor->input().layer(), &executor->output().layer()};
   RowCounts counts(layers[0]->map().slots());
   uint64_t elsewhere = 0;  // rows that are not in `base`
   for (const Shard& shard : shards_) {
     for (const Layer* layer : layers) {
-      const auto rows = LoadLayer(shard, *layer, executor, &counts);
+      const auto rows = LoadLayer(shard, *layer, executor, cancelled, &counts);
       DSLIDE_RETURN_IF_ERROR(rows);
       if (shard.directory != base.directory) elsewhere += *rows;
     }

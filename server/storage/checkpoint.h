@@ -28,7 +28,9 @@ class CheckpointShards {
 
   // Fills an executor. Every row of its slots must be in some shard. If all of them are in `base`,
   // the executor's next snapshot contains only later changes.
-  Status Restore(Executor* executor, const CheckpointStore::Base& base = {}) const;
+  // An error (kTryLater) soon after `cancelled` has become true.
+  Status Restore(Executor* executor, const CheckpointStore::Base& base = {},
+                 const std::atomic<bool>* cancelled = nullptr) const;
 
   struct Content {
     uint64_t rows = 0;
@@ -49,7 +51,7 @@ class CheckpointShards {
   Status Add(const std::string& name, const ManifestShard* listed);
   Status ReadRecords();
   Result<uint64_t> LoadLayer(const Shard& shard, const Layer& layer, Executor* executor,
-                             RowCounts* counts) const;
+                             const std::atomic<bool>* cancelled, RowCounts* counts) const;
   Status CheckComplete(const SlotMap& map, LayerKind layer, const RowCounts& counts) const;
 
   std::string directory_;

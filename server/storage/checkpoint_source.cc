@@ -30,7 +30,7 @@ Status CheckpointSource::Open() {
 Status CheckpointSource::Load(Executor* executor) {
   std::call_once(once_, [this] { opened_ = Open(); });
   if (!opened_.ok()) return opened_;
-  const Status restored = shards_->Restore(executor, base_);
+  const Status restored = shards_->Restore(executor, base_, &cancelled_);
   if (--left_ == 0) shards_.reset();
   return restored;
 }

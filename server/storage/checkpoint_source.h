@@ -22,6 +22,8 @@ class CheckpointSource final : public StateSource {
   CheckpointSource(std::string directory, std::vector<SlotId> slots, size_t executors);
 
   Status Load(Executor* executor) override;
+  // Loads in progress end soon, with an error. Any thread.
+  void Cancel() { cancelled_ = true; }
 
   // The shard that the server's own checkpoints go on from. REQUIRES that an executor has loaded.
   const CheckpointStore::Base& base() const { return base_; }
@@ -29,6 +31,7 @@ class CheckpointSource final : public StateSource {
  private:
   Status Open();
 
+  std::atomic<bool> cancelled_ = false;
   const std::string directory_;
   const std::vector<SlotId> slots_;  // ascending
   std::once_flag once_;

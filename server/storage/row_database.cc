@@ -267,9 +267,14 @@ Status RowDatabase::Compact(std::atomic<bool>* cancelled) {
   rocksdb::CompactRangeOptions options;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
   options.canceled = cancelled;
-  // Rewriting could silently lose a damaged file's rows, see Cursor::Impl.
-  rocksdb::Status status = impl_->db->VerifyChecksum();
-  if (status.ok()) status = impl_->db->CompactRange(options, nullptr, nullptr);
+  // Rewriting could silently lose a damaged file's rows, see Cursor::Impl. RocksDB's
+  // VerifyChecksum() cannot be cancelled.
+  Cursor at = NewCursor();
+  at.Seek("");
+  while (at.Valid() && !cancelled->load(std::memory_order_relaxed)) at.Next();
+  DSLIDE_RETURN_IF_ERROR(at.status());
+  if (cancelled->load()) return {};
+  const rocksdb::Status status = impl_->db->CompactRange(options, nullptr, nullptr);
   if (!status.ok() && !cancelled->load()) return WriteError(impl_->directory, status);
   return {};
 }

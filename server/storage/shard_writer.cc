@@ -320,7 +320,10 @@ void ShardWriter::Discard() {
 void ShardWriter::CompactIfWorthIt() {
   if (!database_ || database_->entries() <= 2 * rows_) return;
   const Status compacted = database_->Compact(stopping_);
-  if (compacted.ok()) return;
+  if (compacted.ok()) {  // what was rewritten is not of the next checkpoint
+    for (const ShardFile& file : database_->Files()) known_.insert(file.name);
+    return;
+  }
   LogWarning("while old rows were removed from the store: " + compacted.error().message);
   database_.reset();
 }

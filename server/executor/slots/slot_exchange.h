@@ -63,6 +63,9 @@ class SlotExchange {
   void Release(std::span<const SlotId> slots);
   // Nobody copies these slots any more.
   void ForgetCopies(std::span<const SlotId> slots);
+  // The same of all slots that are owned. Before layers are widened: copies know their rows by
+  // number.
+  void ForgetCopies() { sender_.ForgetAttached(); }
 
   // The updates of one more batch were made.
   void FollowBatch() { sender_.FollowBatch(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "server/model/lsh/hash_state.h"
 
 namespace dslide {
@@ -31,6 +32,7 @@ class SlotSender::Follower final : public RowFollower {
     if (region >= regions_.size() || regions_[region] == nullptr) return;
     RowsOfLayer& rows = *regions_[region];
     const uint32_t row = local % map_.rows_per_slot();
+    DSLIDE_CHECK(row < rows.lacking.rows());
     if (!rows.lacking.Has(row)) rows.again++;
     rows.lacking.Add(row);
     rows.recent.Add(row);

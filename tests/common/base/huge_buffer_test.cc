@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <vector>
 
 namespace dslide::huge_buffer_test {
@@ -43,6 +44,22 @@ TEST_CASE("huge buffer: what is given back is zero and out of memory, the rest i
     bool right = true;
     for (size_t i = 0; i < kSize; ++i) {
       right = right && buffer[i] == (begin <= i && i < end ? 0u : 9u);
+    }
+    CHECK(right);
+  }
+}
+
+TEST_CASE("huge buffer: regions that are spread keep what they have, with zeros behind") {
+  for (const auto& [before, after, regions] : std::vector<std::array<size_t, 3>>{
+           {0, 5, 3}, {3, 3, 4}, {3, 4, 1}, {3, 4, 5}, {2, 7, 5}, {100'000, 125'000, 7}}) {
+    HugeBuffer<uint32_t> buffer(before * regions);
+    for (size_t i = 0; i < buffer.size(); ++i) buffer[i] = static_cast<uint32_t>(i + 1);
+    buffer.Spread(before, after, regions);
+    REQUIRE(buffer.size() == after * regions);
+    bool right = true;
+    for (size_t i = 0; i < buffer.size(); ++i) {
+      const size_t region = i / after, at = i % after;
+      right = right && buffer[i] == (at < before ? region * before + at + 1 : 0);
     }
     CHECK(right);
   }

@@ -26,6 +26,7 @@ TEST_CASE_FIXTURE(SavingServer, "a checkpoint is written once, and its answer gi
   REQUIRE(save);
   CHECK(save->directory == "/c/step-1");
   CHECK(save->slots == std::vector<SlotId>{{4}, {5}, {6}, {7}});
+  CHECK(save->rows == seat.OwnRows());
   CHECK(saver.saving());
   CHECK(saver.checkpoints() == "/c");
   CHECK(Ask("step-1").to_scheduler.empty());  // it is on its way
@@ -119,10 +120,25 @@ TEST_CASE_FIXTURE(SavingServer, "it waits for the checkpoint that is being writt
   saver.SaveAndLeave("silence", seat, std::nullopt, &out);
   CHECK_FALSE(out.Drain().save);
   CHECK(saver.orphaned());
-  saver.HearScheduler();  // in time
-  CHECK_FALSE(saver.orphaned());
-  CHECK(saver.Take(save->ticket, {}, seat, &out));
-  CHECK_FALSE(out.exits());
+  SUBCASE("and goes on if the scheduler is heard in time") {
+    saver.HearScheduler();
+    CHECK_FALSE(saver.orphaned());
+    CHECK(saver.Take(save->ticket, {}, seat, &out));
+    CHECK_FALSE(out.exits());
+  }
+  SUBCASE("and saves its part anew: nobody finds a checkpoint without a manifest") {
+    out.Drain();
+    CHECK(saver.Take(save->ticket, {}, seat, &out));
+    const auto effects = out.Drain();
+    CHECK_FALSE(effects.exit);
+    CHECK(effects.to_scheduler.empty());
+    saver.SaveAndLeave("silence", seat, std::nullopt, &out);
+    const auto own = out.Drain().save;
+    REQUIRE(own);
+    CHECK(own->directory == "/c/orphan-1-0");
+    CHECK(saver.Take(own->ticket, {}, seat, &out));
+    CHECK(out.Drain().exit);
+  }
 }
 
 }  // namespace

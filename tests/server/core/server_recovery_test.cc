@@ -394,13 +394,19 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
       CHECK(core.AcceptsRequests());
     }
   }
-  SUBCASE("a checkpoint is being written: it is the last thing") {
+  SUBCASE("a checkpoint is being written, which nobody will find: its part comes after that") {
     Load();
     const auto save = Scheduler(RequestFor("step-1")).save;
     const auto effects = Tick(60'001);
     CHECK_FALSE(effects.exit);
     CHECK_FALSE(effects.save);
-    SUBCASE("the scheduler stays away") { CHECK(core.HandleSaved(save->ticket, {}, 0).exit); }
+    SUBCASE("the scheduler stays away") {
+      CHECK_FALSE(core.HandleSaved(save->ticket, {}, 0).exit);
+      const auto own = Tick(60'101).save;
+      REQUIRE(own);
+      CHECK(own->directory == "/c/orphan-1-0");
+      CHECK(core.HandleSaved(own->ticket, {}, 0).exit);
+    }
     SUBCASE("it comes back") {
       (void)Scheduler(HeartbeatReply{});
       CHECK(core.AcceptsRequests());

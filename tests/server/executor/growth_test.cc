@@ -158,6 +158,17 @@ TEST_CASE("growth: a model that has grown trains as one that was as large and ha
   }
 }
 
+TEST_CASE("growth: a slot that is being copied grows, and its copy is over") {
+  const Config config = StreamConfig(ActiveSet::kMass);
+  LocalCluster cluster(config, kSegment, {2});
+  Train(&cluster, config, 0, 8);
+  SlotMove move(cluster.executors(), 0, 1,
+                cluster.executors()[0]->output().layer().map().owned()[0]);
+  move.CopyPart(true, 1u << 20);
+  Grow(&cluster, GrowthTo(2, 64 * kFeatures, 64 * kLabels));
+  CHECK(std::holds_alternative<ErrorReply>(move.Ask(1, true, 1u << 20)));
+}
+
 TEST_CASE("growth: an id that is used again begins anew, and a label that is gone is never best") {
   const Config config = StreamConfig(ActiveSet::kMass);
   LocalCluster cluster(config, kSegment, {2});

@@ -31,6 +31,19 @@ Layer MakeLayer(SlotMap map, Purpose purpose = Purpose::kTraining,
   return Layer(LayerKind::kOutput, ConfigOf(optimizer), std::move(map), purpose, BestKernels());
 }
 
+TEST_CASE("a slot that there is no memory for leaves no rows behind") {
+  Config config;
+  config.model.hidden = 65536;
+  const uint64_t total = 4'000'000'000;  // of 250 TB: more than addresses
+  Layer layer(LayerKind::kOutput, config, SlotMap(total, 2, std::vector<SlotId>()),
+              Purpose::kTraining, BestKernels());
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THROWS_AS(layer.Reserve({1}), std::bad_alloc);
+    CHECK_FALSE(layer.map().HasRegion({1}));
+    CHECK(layer.map().rows() == 0);
+  }
+}
+
 TEST_CASE("a slot map numbers its own ids and no others") {
   const SlotMap map = Map({2, 3, 7});
   CHECK(map.size() == 11 + 10 + 10);  // ids 2, 12, ..., 102 and so on

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "server/storage/checkpoint_source.h"
 #include "server/storage/shard_directory.h"
 #include "tests/server/support/local_cluster.h"
 #include "tests/server/support/saving.h"
@@ -142,6 +143,18 @@ TEST_CASE("a checkpoint of three executors in two shards fits any number of exec
       CheckSameRows(&saved, &restored);
     }
   }
+}
+
+TEST_CASE("reading a checkpoint can be given up") {
+  const Place directory;
+  LocalCluster saved(HashedConfig(), 1000, {1});
+  Save(&saved, 1, directory.path());
+  LocalCluster restored(HashedConfig(), 1000, {1}, false);
+  CheckpointSource source(directory.path(), AllSlots(HashedConfig().cluster), 1);
+  source.Cancel();
+  const Status given_up = source.Load(restored.executors()[0]);
+  REQUIRE(Mentions(given_up, "reading was given up"));
+  CHECK(given_up.error().kind == ErrorKind::kTryLater);
 }
 
 TEST_CASE("a checkpoint of a bf16 model fits any number of executors, bit by bit") {
