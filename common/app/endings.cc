@@ -21,7 +21,7 @@ constexpr SignalMeaning kSignals[] = {
      "stop in good order: train and scheduler write a checkpoint, a server hands its slots over, a "
      "worker gives its leases back; a second one, a second later or more, ends the process at "
      "once"},
-    {"SIGHUP", "as SIGTERM; serve reads its model again, a lent worker its owner's rules"},
+    {"SIGHUP", "as SIGTERM; a lent worker with --config reads its owner's rules again"},
     {"SIGPIPE", "ignored: a pipe that closes does not end a run"},
 };
 
