@@ -18,8 +18,8 @@ namespace dslide {
 
 // Lines that peers can cause as often as they like. Of each kind kPeerLines may come at once, then
 // one a second.
-enum class PeerLine { kJoined, kGone, kRefused, kError };
-constexpr size_t kPeerLineKinds = 4;
+enum class PeerLine { kJoined, kGone, kRefused, kError, kOffence };
+constexpr size_t kPeerLineKinds = 5;
 constexpr uint32_t kPeerLines = 50;
 
 class Outbox {
@@ -56,7 +56,10 @@ class Outbox {
   // Not inlined: GCC 12 warns of reading other kinds of entries where it knows the kind.
   [[gnu::noinline]] void Record(LedgerEntry entry);
   // The entries of this call cannot be written.
-  void DropEntries() { effects_.ledger.clear(); }
+  void DropEntries() {
+    effects_.ledger.clear();
+    effects_.sync_ledger = false;
+  }
   // How many the ledger has, with those of this call.
   uint64_t ledger_entries() const { return ledger_entries_; }
   void SyncLedger() { effects_.sync_ledger = true; }

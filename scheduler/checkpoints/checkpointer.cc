@@ -162,6 +162,7 @@ Status Checkpointer::OnManifest(const Status& status, bool nothing_else, int64_t
   newest_ = std::move(generation_.round->manifest);
   last_round_stops_ = generation_.round->stops;
   tried_ms_ = generation_.round->began_ms;
+  failing_since_ms_ = 0;
   generation_.round.reset();
   newest_directory_ = directory_ + "/" + newest_->name;
   complete_.push_back(newest_->name);
@@ -179,7 +180,9 @@ Status Checkpointer::Fail(const Error& error, bool nothing_else, int64_t now_ms,
   tried_ms_ = generation_.round->began_ms;
   generation_.round.reset();
   AnswerWaiters(line, roster, out);
-  if (nothing_else) {
+  if (!nothing_else) {
+    failing_since_ms_ = 0;
+  } else {
     if (failing_since_ms_ == 0) failing_since_ms_ = now_ms;
     if (now_ms - failing_since_ms_ > kLastPatienceMs) return Error{error.kind, line};
   }

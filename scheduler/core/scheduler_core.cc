@@ -277,7 +277,7 @@ void SchedulerCore::OnOffence(const Offence& offence, int64_t now_ms) {
     if (offence.ticket == TicketOf(run_.inputs.ticket_key, worker, kind, offence.batch)) return;
   }
   NoteOffence(worker,
-              fmt::format("{} ({})", offence.reason.substr(0, kMostReason), NameOf(offence.batch)),
+              fmt::format("{} ({})", Printable(offence.reason, kMostReason), NameOf(offence.batch)),
               now_ms);
 }
 
@@ -286,7 +286,8 @@ void SchedulerCore::OnOffence(const Offence& offence, int64_t now_ms) {
 void SchedulerCore::NoteOffence(Incarnation worker, const std::string& reason, int64_t now_ms) {
   const Member* member = run_.roster().Find(worker);
   if (member == nullptr || member->role != Role::kWorker) return;
-  run_.out.Decide(fmt::format("an offence: {} {}", member->name, reason), now_ms);
+  run_.out.Decide(PeerLine::kOffence, fmt::format("an offence: {} {}", member->name, reason),
+                  now_ms);
   const bool counts = run_.believed.ByAnother(run_.plan().version, worker);
   if (run_.offences.Note(worker, reason, counts, now_ms)) {
     PutOut(worker, fmt::format("has done what no honest worker does {} times", Offences::kMost),

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/no_rocksdb_log.h"
 #include "common/base/process.h"
 #include "scheduler/ledger/ledger_tail.h"
 #include "scheduler/ledger/ledger_value.h"
@@ -41,8 +42,7 @@ rocksdb::Options DatabaseOptions() {
   options.write_buffer_size = size_t{8} << 20;
   options.max_background_jobs = 2;
   options.max_file_opening_threads = 1;  // a ledger has few tables; each thread costs 0.1 ms
-  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
-  options.keep_log_file_num = 1;
+  options.info_log = std::make_shared<NoRocksDbLog>();
   // A power failure leaves a log that ends within a record. Damage elsewhere is an error: dropping
   // the entries behind it would break the promise that they stay.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
@@ -253,7 +253,9 @@ Result<std::vector<LedgerEntry>> Ledger::Read(const std::string& directory) {
 }
 
 Status Ledger::Append(std::span<const LedgerEntry> entries) {
-  if (!impl_->failed.ok() || entries.empty()) return impl_->failed;
+  // Also after a failure, of which the scheduler has to tell its members.
+  if (entries.empty()) return {};
+  if (!impl_->failed.ok()) return impl_->failed;
   DSLIDE_CHECK(entries_ > 0 || std::holds_alternative<LedgerOpened>(entries[0]));
   rocksdb::WriteBatch batch;
   rocksdb::WriteOptions options;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/base/no_rocksdb_log.h"
 #include "common/checkpoint/file_checksum.h"
 
 namespace dslide {
@@ -25,14 +26,6 @@ namespace fs = std::filesystem;
 constexpr size_t kBlockBytes = size_t{64} << 10;
 constexpr size_t kReadAheadBytes = size_t{2} << 20;
 constexpr char kChecksumName[] = "XXH3-64";
-
-// Errors come as values; a log file beside the data would only grow.
-class NoLog final : public rocksdb::Logger {
- public:
-  NoLog() : Logger(rocksdb::InfoLogLevel::HEADER_LEVEL) {}
-  using Logger::Logv;
-  void Logv(const char*, va_list) override {}
-};
 
 class Xxh3Generator final : public rocksdb::FileChecksumGenerator {
  public:
@@ -68,7 +61,7 @@ rocksdb::Options DatabaseOptions(rocksdb::Env* env) {
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.compression = rocksdb::kLZ4Compression;  // harmless on noise, helps rows never touched
   options.file_checksum_gen_factory = std::make_shared<Xxh3Factory>();
-  options.info_log = std::make_shared<NoLog>();
+  options.info_log = std::make_shared<NoRocksDbLog>();
   options.disable_auto_compactions = true;
   options.level0_slowdown_writes_trigger = INT_MAX;
   options.level0_stop_writes_trigger = INT_MAX;

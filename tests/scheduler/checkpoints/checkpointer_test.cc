@@ -212,6 +212,23 @@ TEST_CASE("a run with nothing else to do fails after ten minutes of failed check
   CHECK(status.error().message == "checkpoint " + CheckpointName(3) + ": server: disk full");
 }
 
+TEST_CASE("the ten minutes are those of one checkpoint") {
+  for (const bool others : {false, true}) {
+    Setup run;
+    const auto fail_at = [&](int64_t now_ms, bool nothing_else = true) {
+      run.Begin(30);
+      return run.Answer(kFirst, CheckpointName(30), "disk full", false, nothing_else, now_ms);
+    };
+    CHECK(fail_at(1000).ok());
+    // All go back, and train on.
+    if (others) CHECK(fail_at(20'000, false).ok());
+    if (!others) run.Write(20);
+    CHECK(fail_at(700'000).ok());
+    CHECK(fail_at(1'300'000).ok());
+    CHECK_FALSE(fail_at(1'300'001).ok());
+  }
+}
+
 TEST_CASE("who asked is told where the newest checkpoint lies") {
   Setup run;
   run.Write(3);

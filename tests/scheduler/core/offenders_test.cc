@@ -46,6 +46,25 @@ TEST_CASE("offenders: a batch without receipts does not count, and is leased aga
   run.CheckAllCountedOnce();
 }
 
+TEST_CASE("offenders: a peer writes some lines, and none of its own words' characters") {
+  FakeCluster run;
+  run.Start(1);
+  CHECK(run.Lease(11));
+  const auto leased = run.work(11).front();
+  const size_t before = run.notices.size();
+  for (int i = 0; i < 1000; ++i) run.Send(11, Forged(leased));
+  CHECK(run.status().offences >= 1);
+  CHECK(run.notices.size() <= before + kPeerLines + 2);
+  Offence offence;
+  offence.worker = 11;
+  offence.reason = "line\n\x1b[2Jgone";
+  run.now += 60'000;
+  run.Send(1, offence);
+  for (const std::string& line : run.notices) {
+    CHECK(line.find_first_of("\n\x1b") == std::string::npos);
+  }
+}
+
 TEST_CASE("offenders: a batch that was never leased to a worker does not count") {
   FakeCluster run;
   run.Start(2);

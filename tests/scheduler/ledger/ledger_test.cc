@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,27 @@ std::unique_ptr<Ledger> MustOpen(const std::string& path, LedgerState* state) {
   auto ledger = Ledger::Open(path, state);
   if (!ledger.ok()) FAIL(ledger.error().message);
   return std::move(*ledger);
+}
+
+// A scheduler that cannot write tells its members so, and with that it writes nothing.
+TEST_CASE("ledger: after a failure only entries fail") {
+  const TempDirectory directory;
+  LedgerState state;
+  const auto ledger = MustOpen(directory.path() + "/ledger", &state);
+  const std::vector<LedgerEntry> entries = {FixedEntry(0), FixedEntry(1)};
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{1, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const Status failed = ledger->Append(entries);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  signal(SIGXFSZ, handler);
+  REQUIRE_FALSE(failed.ok());
+  CHECK(failed.error().message.find("cannot write") != std::string::npos);
+  CHECK_FALSE(ledger->Append(entries).ok());
+  CHECK_FALSE(ledger->Sync().ok());
+  CHECK(ledger->Append(std::span<const LedgerEntry>()).ok());
 }
 
 // Files with their sizes.
