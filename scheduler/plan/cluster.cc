@@ -74,6 +74,9 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   if (is_server && join.plan_version != 0 && !has_seat && !departs) {
     return refuse(ErrorCode::kFenced, "this server's slots have gone to others; begin a new life");
   }
+  if (!known && fenced_.contains(incarnation)) {
+    return refuse(ErrorCode::kFenced, "this worker was taken for dead; begin a new life");
+  }
   if (!known) {
     const std::string nonsense = WhyNonsense(join);
     if (!nonsense.empty()) return refuse(ErrorCode::kIncompatible, nonsense);
@@ -163,6 +166,11 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
                 now_ms);
     out->Depart(member, lost, why, now_ms);
     out->SendToSeated(roster, DropBatches{gone});
+    if (fenced_.insert(gone).second) fenced_order_.push_back(gone);
+    if (fenced_order_.size() > kMostFenced) {
+      fenced_.erase(fenced_order_.front());
+      fenced_order_.pop_front();
+    }
   } else if (member.seated) {
     seats.Lose(gone, !lost, now_ms);
     if (lost && member.added && loads.Unproven(gone)) {

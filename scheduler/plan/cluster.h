@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <set>
 #include <string>
 #include <vector>
@@ -79,6 +80,8 @@ struct Cluster {
   SlotLoads loads;
 
  private:
+  static constexpr size_t kMostFenced = 1 << 16;
+
   std::string KeyOf(Incarnation member) const;
   std::string OwnKeyOf(Incarnation server) const;
   // Servers of the plan that have not proved themselves, those with slots or those without.
@@ -89,6 +92,11 @@ struct Cluster {
   bool keyed_;
   uint32_t takeover_s_;
   uint32_t join_timeout_s_;
+  // The last lives of workers that servers were told to drop. Servers refuse them for good, so they
+  // must not join again: one whose JoinReply was lost may be given up before it knows that it is
+  // in.
+  std::set<Incarnation> fenced_;
+  std::deque<Incarnation> fenced_order_;
 };
 
 }  // namespace dslide

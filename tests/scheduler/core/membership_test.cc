@@ -85,6 +85,17 @@ TEST_CASE("a worker that leaves hands its leases back") {
   run.CheckAllCountedOnce();
 }
 
+TEST_CASE("a worker's life that servers were told to drop does not join again") {
+  FakeCluster run;
+  run.Start(2);
+  run.Send(11, Leave{});
+  run.Join(11, Role::kWorker);
+  CHECK(Refusal(&run, 11) == ErrorCode::kFenced);
+  CHECK(run.core().roster().Count(Role::kWorker) == 1);
+  run.Join(13, Role::kWorker);  // its next life
+  CHECK(run.core().roster().Count(Role::kWorker) == 2);
+}
+
 TEST_CASE("a server's error ends the run, a worker's does not") {
   FakeCluster run;
   run.Start();
