@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/no_rocksdb_log.h"
 #include "common/base/process.h"
+#include "common/checkpoint/no_rocksdb_log.h"
 #include "scheduler/ledger/ledger_tail.h"
 #include "scheduler/ledger/ledger_value.h"
 

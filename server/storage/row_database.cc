@@ -11,12 +11,11 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstdarg>
 #include <cstring>
 #include <filesystem>
 
-#include "common/base/no_rocksdb_log.h"
 #include "common/checkpoint/file_checksum.h"
+#include "common/checkpoint/no_rocksdb_log.h"
 
 namespace dslide {
 namespace {
