@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,25 +47,41 @@ Error CannotCreate(const std::string& path) {
   return BadInput(fmt::format("{}: cannot create: {}", path, std::strerror(errno)));
 }
 
+// Opens PATH.tmp, or PATH.1.tmp and so on while other writers have those. A writer has its file
+// locked, so that what a killed one has left is used again. Below 0: errno.
+int OpenTemporary(const std::string& path, std::string* name) {
+  for (int n = 0;; ++n) {
+    *name = n == 0 ? path + ".tmp" : fmt::format("{}.{}.tmp", path, n);
+    const int fd = open(name->c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return fd;
+    const bool others = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    // Whoever had the lock before may have renamed the file.
+    struct stat opened = {}, named = {};
+    const bool is_named = fstat(fd, &opened) == 0 && stat(name->c_str(), &named) == 0 &&
+                          opened.st_ino == named.st_ino;
+    if (!others && is_named && ftruncate(fd, 0) == 0) return fd;
+    close(fd);
+  }
+}
+
 }  // namespace
 
 Result<OutputFile> OutputFile::Create(const std::string& path) {
   if (path.empty()) return OutputFile("", "", nullptr);
   if (IsStandardOutput(path)) return StandardOutput();
-  const bool in_place = IsWrittenInPlace(path);
-  const std::string temporary = in_place ? "" : path + ".tmp";
-  std::FILE* out = std::fopen((in_place ? path : temporary).c_str(), "we");
+  std::string temporary;
+  const int fd = IsWrittenInPlace(path) ? open(path.c_str(), O_WRONLY | O_CLOEXEC)
+                                        : OpenTemporary(path, &temporary);
+  std::FILE* out = fd < 0 ? nullptr : fdopen(fd, "w");
   if (out == nullptr) return CannotCreate(path);
   return OutputFile(path, temporary, out);
 }
 
 Result<OutputFile> OutputFile::CreateSecret(const std::string& path) {
   DSLIDE_RETURN_IF_ERROR(CheckRegularOutput(path, "a secret"));
-  const std::string temporary = path + ".tmp";
   // Not a file that was put there for it, nor what a link points to.
-  (void)unlink(temporary.c_str());
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                      S_IRUSR | S_IWUSR);
+  std::string temporary = path + ".XXXXXX.tmp";
+  const int fd = mkostemps(temporary.data(), sizeof ".tmp" - 1, O_CLOEXEC);
   std::FILE* out = fd < 0 ? nullptr : fdopen(fd, "w");
   if (out == nullptr) return CannotCreate(path);
   OutputFile file(path, temporary, out);
@@ -87,8 +105,8 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 
 OutputFile::~OutputFile() {
   if (out_ == nullptr || out_ == stdout) return;
-  std::fclose(out_);
   if (!temporary_.empty()) std::remove(temporary_.c_str());  // incomplete
+  std::fclose(out_);
 }
 
 void OutputFile::Check(bool done) {
@@ -103,12 +121,14 @@ void OutputFile::Write(std::string_view bytes) {
 Status OutputFile::Finish() {
   if (out_ == nullptr) return {};
   std::FILE* out = std::exchange(out_, nullptr);
+  const int lock = temporary_.empty() ? -1 : dup(fileno(out));  // until the file has its name
   Check((out == stdout ? std::fflush(out) : std::fclose(out)) == 0);
   if (error_ == 0 && !temporary_.empty()) {
     Check(std::rename(temporary_.c_str(), path_.c_str()) == 0);
   }
+  if (error_ != 0 && !temporary_.empty()) std::remove(temporary_.c_str());
+  if (lock >= 0) close(lock);
   if (error_ == 0) return {};
-  if (!temporary_.empty()) std::remove(temporary_.c_str());
   return Failed(fmt::format("{}: cannot write: {}", path_, std::strerror(error_)));
 }
 

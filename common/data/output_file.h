@@ -24,8 +24,9 @@ bool IsWrittenInPlace(const std::string& path);
 Status CheckRegularOutput(const std::string& path, std::string_view what);
 
 // Bytes are written under a temporary name, and Finish() renames the file, so that an incomplete
-// file never looks complete. What IsWrittenInPlace is written in place; - is standard output. One
-// thread uses an object.
+// file never looks complete. Of several that write one file at once each writes its own, and the
+// last one that finishes stays. What IsWrittenInPlace is written in place; - is standard output.
+// One thread uses an object.
 class OutputFile {
  public:
   // Errors (kBadInput) name the path. An empty path: nothing is written.

@@ -51,6 +51,34 @@ TEST_CASE_FIXTURE(Fixture, "output file: the old content until it is finished, t
   }
 }
 
+TEST_CASE_FIXTURE(Fixture, "output file: several that write one file do not disturb one another") {
+  for (const auto create : {&OutputFile::Create, &OutputFile::CreateSecret}) {
+    Result<OutputFile> first = create(path), second = create(path);
+    REQUIRE(first.ok());
+    REQUIRE(second.ok());
+    {
+      Result<OutputFile> dropped = create(path);
+      REQUIRE(dropped.ok());
+      dropped->Write("lost");
+    }
+    first->Write("of the first, ");
+    second->Write("of the second");
+    first->Write("which is longer");
+    REQUIRE(first->FinishSynced().ok());
+    CHECK(Content() == "of the first, which is longer");
+    REQUIRE(second->Finish().ok());
+    CHECK(Content() == "of the second");
+    CHECK(Files() == 1);
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "output file: what a killed writer has left is used again") {
+  REQUIRE(WriteWholeFile(path + ".tmp", "a part of a long content").ok());
+  REQUIRE(WriteWholeFile(path, "new").ok());
+  CHECK(Content() == "new");
+  CHECK(Files() == 1);
+}
+
 // The name is a link in a directory of the test: a rename would replace the link, not the device.
 TEST_CASE_FIXTURE(Fixture, "output file: a device is written to and stays what it is") {
   fs::create_symlink("/dev/full", path);
