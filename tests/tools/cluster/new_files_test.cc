@@ -20,12 +20,12 @@ void Make(const std::string& path) {
 TEST_CASE("new files: a directory that was made goes, with those above it that are empty") {
   const TempDirectory in;
   for (const char* ending : {"", "/"}) {
-    const NewFiles files({in.path() + "/runs/a" + ending});
+    const NewFiles files({{in.path() + "/runs/a" + ending, IsNameOfRun}});
     Make(in.path() + "/runs/a/logs/scheduler.log");
     files.Remove();
     CHECK(fs::is_empty(in.path()));
   }
-  const NewFiles files({in.path() + "/runs/a"});
+  const NewFiles files({{in.path() + "/runs/a", IsNameOfRun}});
   Make(in.path() + "/runs/a/config.ini");
   Make(in.path() + "/runs/b/config.ini");
   files.Remove();
@@ -36,7 +36,8 @@ TEST_CASE("new files: a directory that was made goes, with those above it that a
 TEST_CASE("new files: what was there stays") {
   const TempDirectory in;
   Make(in.path() + "/mine/notes.txt");
-  const NewFiles files({in.path() + "/mine", in.path() + "/mine/checkpoint"});
+  const NewFiles files(
+      {{in.path() + "/mine", IsNameOfRun}, {in.path() + "/mine/checkpoint", IsNameOfCheckpoints}});
   Make(in.path() + "/mine/logs/a");
   Make(in.path() + "/mine/checkpoint/step");
   files.Remove();
@@ -45,9 +46,30 @@ TEST_CASE("new files: what was there stays") {
   CHECK_FALSE(fs::exists(in.path() + "/mine/checkpoint"));
 }
 
+TEST_CASE("new files: what others put there meanwhile stays") {
+  const TempDirectory in;
+  Make(in.path() + "/mine/notes.txt");
+  const NewFiles files(
+      {{in.path() + "/mine", IsNameOfRun}, {in.path() + "/new/models", IsNameOfCheckpoints}});
+  for (const char* name : {"/mine/config.ini", "/mine/letter.txt", "/mine/ledger-of-costs/a",
+                           "/new/models/step-000000000001/manifest", "/new/models/notes",
+                           "/new/models/preprocessor-00000000000000ff"}) {
+    Make(in.path() + name);
+  }
+  files.Remove();
+  for (const char* name :
+       {"/mine/notes.txt", "/mine/letter.txt", "/mine/ledger-of-costs/a", "/new/models/notes"}) {
+    CHECK_MESSAGE(fs::exists(in.path() + name), name);
+  }
+  for (const char* name : {"/mine/config.ini", "/new/models/step-000000000001",
+                           "/new/models/preprocessor-00000000000000ff"}) {
+    CHECK_MESSAGE(!fs::exists(in.path() + name), name);
+  }
+}
+
 TEST_CASE("new files: nothing to remove does no harm") {
   const TempDirectory in;
-  NewFiles({in.path() + "/none"}).Remove();
+  NewFiles({{in.path() + "/none", IsNameOfRun}}).Remove();
   NewFiles({}).Remove();
   CHECK(fs::exists(in.path()));
 }

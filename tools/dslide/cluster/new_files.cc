@@ -1,16 +1,35 @@
 #include "tools/dslide/cluster/new_files.h"
 
+#include <algorithm>
+#include <string_view>
 #include <system_error>
+
+#include "common/checkpoint/layout.h"
 
 namespace dslide {
 
 namespace fs = std::filesystem;
 
-NewFiles::NewFiles(const std::vector<std::string>& directories) {
+bool IsNameOfRun(const std::string& name) {
+  static constexpr std::string_view kNames[] = {
+      kCheckpointsName, kLedgerName,    "config.ini",  "examples.jsonl", "hook.done",
+      "keys",           "loads.jsonl",  "logs",        "metrics.jsonl",  "scheduler.address",
+      "stream",         "summary.json", "totals.json", "train.data.zst", "train.lock"};
+  return std::ranges::count(kNames, name) > 0;
+}
+
+bool IsNameOfCheckpoints(const std::string& name) {
+  static constexpr std::string_view kPrefixes[] = {"orphan-", "preprocessor-", "step-", "store-"};
+  return name == kLabelNamesName ||
+         std::ranges::any_of(kPrefixes, [&](std::string_view p) { return name.starts_with(p); });
+}
+
+NewFiles::NewFiles(const std::vector<Directory>& directories) {
   std::error_code error;
-  for (const std::string& directory : directories) {
+  for (const Directory& directory : directories) {
     Noted noted;
-    noted.path = (fs::absolute(directory) / "").lexically_normal().parent_path();
+    noted.path = (fs::absolute(directory.path) / "").lexically_normal().parent_path();
+    noted.makes = directory.makes;
     for (fs::path path = noted.path; !fs::exists(path, error); path = path.parent_path()) {
       noted.missing.push_back(path);
     }
@@ -26,7 +45,9 @@ void NewFiles::Remove() const {
   for (const Noted& noted : noted_) {
     std::vector<fs::path> made;
     for (const auto& entry : fs::directory_iterator(noted.path, error)) {
-      if (!noted.entries.contains(entry.path())) made.push_back(entry.path());
+      if (noted.makes(entry.path().filename()) && !noted.entries.contains(entry.path())) {
+        made.push_back(entry.path());
+      }
     }
     for (const fs::path& path : made) fs::remove_all(path, error);
     for (const fs::path& path : noted.missing) fs::remove(path, error);  // fails if it is not empty

@@ -106,8 +106,10 @@ Result<Launch> Prepare(const ParsedArguments& arguments) {
 
 // What is there before the run leaves anything.
 NewFiles NewFilesOf(const Launch& launch, const std::string& checkpoint_directory) {
-  std::vector<std::string> directories = {launch.run_directory};
-  if (!checkpoint_directory.empty()) directories.push_back(checkpoint_directory);
+  std::vector<NewFiles::Directory> directories = {{launch.run_directory, IsNameOfRun}};
+  if (!checkpoint_directory.empty()) {
+    directories.push_back({checkpoint_directory, IsNameOfCheckpoints});
+  }
   return NewFiles(directories);
 }
 

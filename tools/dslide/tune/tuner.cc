@@ -37,6 +37,12 @@ std::optional<uint32_t> NumberOf(const std::string& name) {
   return number;
 }
 
+bool IsNameOfTuning(const std::string& name) {
+  static constexpr std::string_view kNames[] = {"base.ini",  "best.ini",    "trials.jsonl",
+                                                "tune.json", "trials.lock", "tune.lock"};
+  return NumberOf(name) || std::ranges::count(kNames, name) > 0;
+}
+
 // What a run of one epoch was trained on.
 Result<uint64_t> SamplesOfEpoch(const std::string& run) {
   const std::string path = run + "/summary.json";
@@ -99,7 +105,7 @@ Tuner::~Tuner() {
 }
 
 Status Tuner::Run(bool resume, StopSignals* signals) {
-  const NewFiles made({directory_});
+  const NewFiles made({{directory_, IsNameOfTuning}});
   DSLIDE_RETURN_IF_ERROR(Prepare(resume, signals));
   runner_.emplace(Path("base.ini"), directory_, task_.servers, task_.workers, signals);
   started_ms_ = MonotonicMillis();
