@@ -479,6 +479,29 @@ TEST_CASE("a signal is not the end of training data from standard input") {
   CHECK_FALSE(fs::exists(kept));
 }
 
+TEST_CASE("a scheduler that is killed while it reads standard input is not started again") {
+  TestRun run;
+  const std::string pipe = run.Path("pipe");
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const int writer = open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(writer >= 0);
+  const StandardInput input(pipe);
+  const auto train = run.Train({"--set", "train.data=-", "--set", "train.test="});
+  const std::string text = "words __label__one\nother words __label__two\n";
+  REQUIRE(write(writer, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  const std::string log = run.run_directory() + "/logs/scheduler.log";
+  REQUIRE(WaitFor([&] { return Contains(ReadFile(log), "keeping standard input"); }));
+  const std::vector<pid_t> children = Descendants(train->pid());
+  REQUIRE(children.size() == 1);
+  kill(children[0], SIGKILL);
+  CHECK(train->Wait() == 1);
+  close(writer);
+  CHECK(train->Errors() ==
+        "dslide train: the scheduler ended (signal 9) before the run began, and train.data = - is "
+        "read once; give the command and the data again\n");
+  CHECK_FALSE(Contains(train->Output(), "started again"));
+}
+
 TEST_CASE("labels of few training samples are left out of a model of text") {
   TestRun run;
   std::string text;

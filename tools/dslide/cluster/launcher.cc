@@ -19,6 +19,7 @@
 #include "common/checkpoint/layout.h"
 #include "common/security/run_keys.h"
 #include "scheduler/ledger/ledger.h"
+#include "tools/dslide/data/data_paths.h"
 
 namespace dslide {
 namespace {
@@ -140,9 +141,7 @@ std::vector<std::string> Launcher::ArgumentsOf(Kind kind, const std::string& nam
     arguments.insert(arguments.end(),
                      {"--server-memory-mb", std::to_string(launch_.server_memory_mb)});
   }
-  // A scheduler that died in this launch had begun its run if there is a ledger.
-  const bool began = !children_.empty() && fs::exists(Path(kLedgerName));
-  if (launch_.resume || began) arguments.push_back("--resume");
+  if (launch_.resume || (!children_.empty() && HasBegun())) arguments.push_back("--resume");
   return arguments;
 }
 
@@ -191,9 +190,28 @@ Status Launcher::WaitForAddress() {
     if (!scheduler().Poll()) continue;
     if (scheduler().exit_code() == 0) return {};  // the run is finished
     if (!scheduler().killed()) return SchedulerFailure();
+    DSLIDE_RETURN_IF_ERROR(CheckDataIsLeft());
     DSLIDE_RETURN_IF_ERROR(StartAgain(&children_.front()));
   }
   return {};
+}
+
+// A scheduler that has died in this launch had begun its run if there is a ledger.
+bool Launcher::HasBegun() const {
+  std::error_code error;
+  return fs::exists(Path(kLedgerName), error);
+}
+
+// What is read once is gone with a scheduler that had not begun its run. A stream goes on with what
+// it has stored.
+Status Launcher::CheckDataIsLeft() const {
+  const TrainConfig& train = launch_.config.train;
+  const bool once = train.data == "-" || IsReadOnce(train.data);
+  if (!once || train.open_vocabulary || launch_.resume || HasBegun()) return {};
+  return Failed(fmt::format(
+      "the scheduler ended ({}) before the run began, and train.data = {} is read once; give the "
+      "command and the data again",
+      children_.front().process.Ending(), train.data));
 }
 
 // Audits ask workers of other keys and give a key one vote: with a key each, the workers of one
@@ -273,11 +291,8 @@ Status Launcher::StartAgain(Child* child) {
   const int64_t now_ms = MonotonicMillis();
   const std::string name = child->process.name();
   const std::string ending = child->process.Ending();
-  if (!child->restarts.Allow(now_ms - child->started_ms, now_ms)) {
-    return CannotGoOn(*child,
-                      fmt::format("{}; {} times within {} s", ending, RestartLimit::kRestarts + 1,
-                                  RestartLimit::kWindowMs / 1000));
-  }
+  const std::string why_not = child->restarts.WhyNot(now_ms - child->started_ms, now_ms);
+  if (!why_not.empty()) return CannotGoOn(*child, ending + "; " + why_not);
   Result<ChildProcess> process = Start(child->kind, name);
   DSLIDE_RETURN_IF_ERROR(process);
   child->process = std::move(*process);

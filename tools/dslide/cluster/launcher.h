@@ -36,7 +36,8 @@ struct Launch {
 };
 
 // A child that a signal ended is started again at once under the same name, the scheduler with
-// --resume. So are servers and workers that exit with 75 or 85. Used by one thread.
+// --resume; but not a scheduler that has read data once and not begun its run. So are servers and
+// workers that exit with 75 or 85. Used by one thread.
 class Launcher {
  public:
   Launcher(Launch launch, StopSignals* signals) : launch_(std::move(launch)), signals_(signals) {}
@@ -72,6 +73,8 @@ class Launcher {
   std::string Address() const;
   FileIdentity AddressFile() const;
   Status WaitForAddress();
+  bool HasBegun() const;
+  Status CheckDataIsLeft() const;
   Status DrawWorkerKeys();
   std::string KeyOf(Kind kind, const std::string& name) const;
   Status StartMembers();
