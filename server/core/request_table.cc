@@ -20,6 +20,15 @@ ErrorReply StalePlan(uint32_t plan_version) {
   return {ErrorCode::kStalePlan, fmt::format("the slot plan is {}", plan_version)};
 }
 
+// The reply in place of one with numbers out of range. That to an EmbedPush is about its next
+// batch.
+Body OutOfRange(const Body& request) {
+  if (std::holds_alternative<EmbedPush>(request)) return Ack{};
+  return ErrorReply{ErrorCode::kRefused, fmt::format("{}: its numbers lead to numbers that are out "
+                                                     "of range",
+                                                     BodyName(request))};
+}
+
 // The batch that a request begins to train, and its samples.
 struct Beginning {
   BatchId batch;
@@ -212,6 +221,7 @@ void RequestTable::EndJob(Incarnation sender, ServerOutbox* out) {
 
 void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
                             const ServerSeat& seat, int64_t now_us, ServerOutbox* out) {
+  const Incarnation sender = request.asker.incarnation;
   const std::shared_ptr<const Body> asked = request.round.request();
   std::vector<Body> bodies = BodiesOf(std::move(parts));
   const auto refused = static_cast<size_t>(std::ranges::count_if(
@@ -219,25 +229,28 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
   const bool carried_out = refused < bodies.size();  // by some executors at least
   const bool whole = refused == 0;
   const bool of_worker = request.asker.plan_version != 0;
-  switch (request.round.Gather(std::move(bodies))) {
-    case RequestRound::Progress::kDiverged: {
-      const ErrorReply diverged{ErrorCode::kRefused,
-                                "training diverged: numbers are no longer finite; lower "
-                                "train.learning_rate and go on from an earlier checkpoint"};
-      out->ToScheduler(diverged);
-      return out->Exit(Failed(diverged.text));
-    }
-    case RequestRound::Progress::kSecondRound:
-      NoteForAudit(request.asker, *asked, {whole}, seat, out);
-      // Under another plan the executors have dropped the batch.
-      if (request.asker.plan_version == seat.plan.version) return out->Submit(std::move(request));
-      EndJob(request.asker.incarnation, out);
-      return Reply(request.asker, StalePlan(seat.plan.version), now_us, out);
-    case RequestRound::Progress::kReplied:
-      break;
+  const RequestRound::Progress progress = request.round.Gather(std::move(bodies));
+  if (progress == RequestRound::Progress::kSecondRound) {
+    NoteForAudit(request.asker, *asked, {whole}, seat, out);
+    numbers_.NoteInRange(sender, *asked, out);
+    // Under another plan the executors have dropped the batch.
+    if (request.asker.plan_version == seat.plan.version) return out->Submit(std::move(request));
+    EndJob(sender, out);
+    return Reply(request.asker, StalePlan(seat.plan.version), now_us, out);
   }
-  if (of_worker) EndJob(request.asker.incarnation, out);
-  Body reply = request.round.TakeReply();
+  const bool out_of_range = progress == RequestRound::Progress::kOutOfRange;
+  if (out_of_range && of_worker && numbers_.IsDiverged(sender, *asked, out)) {
+    const ErrorReply diverged{ErrorCode::kRefused,
+                              "training diverged: numbers are no longer finite; lower "
+                              "train.learning_rate and go on from an earlier checkpoint"};
+    out->ToScheduler(diverged);
+    return out->Exit(Failed(diverged.text));
+  }
+  if (of_worker) EndJob(sender, out);
+  Body reply = out_of_range ? OutOfRange(*asked) : request.round.TakeReply();
+  if (of_worker && whole && !std::holds_alternative<Ack>(reply) && !out_of_range) {
+    numbers_.NoteInRange(sender, *asked, out);
+  }
   if (carried_out) {
     NoteForAudit(request.asker, *asked, {whole, std::holds_alternative<EmbedReply>(reply)}, seat,
                  out);
@@ -245,7 +258,7 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
   auto* gradient = std::get_if<GradientReply>(&reply);
   if (auto* statistics = std::get_if<ActiveReply>(&reply)) {
     Condense(statistics);
-    numbers_.NoteReply(request.asker.incarnation, std::get<ActiveQuery>(*asked).batch, *statistics);
+    numbers_.NoteReply(sender, std::get<ActiveQuery>(*asked).batch, *statistics);
   }
   if (gradient != nullptr && gradient->active) Condense(&*gradient->active);
   Reply(request.asker, std::move(reply), now_us, out);

@@ -16,7 +16,7 @@ bool NeedsSecondRound(const Body& request, const Body& reply) {
 
 RequestRound::Progress RequestRound::Gather(std::vector<Body> parts) {
   reply_ = GatherReplies(*request_, std::move(parts));
-  if (!IsInRange(reply_)) return Progress::kDiverged;
+  if (!IsInRange(reply_)) return Progress::kOutOfRange;
   if (NeedsSecondRound(*request_, reply_)) {
     active_ = std::get<ActiveReply>(std::move(reply_));
     const BatchId& batch = std::get<ActiveQuery>(*request_).batch;

@@ -22,7 +22,7 @@ class RequestRound {
   enum class Progress {
     kReplied,
     kSecondRound,  // request() is another one now
-    kDiverged,     // the reply has floats that are out of range: the model is of no use any more
+    kOutOfRange,   // the reply has numbers beyond kMostReplied
   };
 
   explicit RequestRound(Body request)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "common/security/keys.h"
 
@@ -45,8 +46,8 @@ bool NormBound::Takes(Incarnation sender, const BatchId& batch, float norm) {
     NoteTaken(key);
     return true;
   }
-  const std::optional<float> bound = BoundOf(sender);
-  if (bound && !(norm <= *bound)) {
+  const float bound = BoundOf(sender).value_or(std::numeric_limits<float>::max());
+  if (!(norm <= bound)) {
     if (!TakesSuspect(sender, batch, norm) && !IsTraining(key)) return false;
     NoteTaken(key);
     return true;

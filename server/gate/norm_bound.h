@@ -46,7 +46,8 @@ class NormBound {
   static constexpr size_t kMostSenders = 256;    // whose norms are kept: those of late
   static constexpr size_t kMostSuspects = 1024;  // batches
 
-  // Whether a batch with this largest norm is taken. Rows of zeros say nothing.
+  // Whether a batch with this largest norm is taken. Rows of zeros say nothing. Infinity is too
+  // large from the first batch on.
   [[nodiscard]] bool Takes(Incarnation sender, const BatchId& batch, float norm);
 
   // A worker has left: who is there now need not agree with it.
@@ -54,6 +55,9 @@ class NormBound {
 
   // None: nothing is too large yet.
   std::optional<float> BoundOf(Incarnation sender) const;
+
+  // Whether batches that were too large wait for a second worker.
+  bool has_suspects() const { return !suspects_.empty(); }
 
   struct Lie {
     Incarnation sender;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "common/math/kernels.h"
 #include "common/run/combine.h"
@@ -61,6 +62,17 @@ float LargestNorm(const SparseRows& rows) {
 float MostSummed(const ServerSeat& seat) {
   const auto servers = static_cast<float>(std::max<size_t>(1, seat.plan.servers.size()));
   return 2 * kMostReplied * servers / (1.0f - seat.config.train.dropout_hidden);
+}
+
+// The batch that a request asks about without changing the model. An EmbedPush has changed it for
+// its own batch; what it is answered is about the next one.
+std::optional<BatchId> QuestionAbout(const Body& request) {
+  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return embed->batch;
+  if (const auto* query = std::get_if<ActiveQuery>(&request)) return query->batch;
+  if (const auto* top = std::get_if<TopKRequest>(&request)) return top->batch;
+  const auto* push = std::get_if<EmbedPush>(&request);
+  if (push == nullptr || !push->next) return std::nullopt;
+  return push->next->batch;
 }
 
 std::string WhyFeaturesAreAbsurd(const EmbedRequest& request) {
@@ -180,6 +192,26 @@ std::string NumberCheck::WhyTooLarge(Incarnation sender, const Body& request, Se
   return "";
 }
 
+bool NumberCheck::IsDiverged(Incarnation sender, const Body& request, ServerOutbox* out) {
+  const std::optional<BatchId> batch = QuestionAbout(request);
+  return !batch || TakesReply(sender, *batch, std::numeric_limits<float>::infinity(), out);
+}
+
+void NumberCheck::NoteInRange(Incarnation sender, const Body& request, ServerOutbox* out) {
+  if (!replies_.has_suspects()) return;
+  if (const auto batch = QuestionAbout(request)) (void)TakesReply(sender, *batch, 1, out);
+}
+
+bool NumberCheck::TakesReply(Incarnation sender, const BatchId& batch, float norm,
+                             ServerOutbox* out) {
+  const bool takes = replies_.Takes(sender, batch, norm);
+  for (const NormBound::Lie& lie : replies_.TakeLies()) {
+    out->NoteOffence(Offence{lie.sender.value, lie.batch,
+                             "a request led to numbers that another worker's does not", 0});
+  }
+  return takes;
+}
+
 std::string NumberCheck::Judge(NormBound* bound, const char* what, Incarnation sender,
                                const BatchId& batch, float norm, ServerOutbox* out) {
   const bool takes = bound->Takes(sender, batch, norm);
@@ -232,8 +264,9 @@ void NumberCheck::NoteReply(Incarnation sender, const BatchId& batch, const Acti
 }
 
 void NumberCheck::DropWorker(Incarnation worker) {
-  for (NormBound* bound : {&features_, &hidden_, &weights_, &gradient_, &dense_})
+  for (NormBound* bound : {&features_, &hidden_, &weights_, &gradient_, &dense_, &replies_}) {
     bound->Forget(worker);
+  }
   std::erase_if(open_, [&](const auto& entry) {
     if (entry.first.first != worker) return false;
     numbers_ -= entry.second.log_sums.size();

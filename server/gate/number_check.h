@@ -4,9 +4,8 @@
 //   features       ids at most once in a row, values up to kMostValue
 //   dense rows     gradients up to kMostReplied: their squares stay finite
 //   h, dL/da       h not negative with relu; elements up to what honest sums of the servers'
-//   replies can
-//                  reach, which are within kMostReplied each, or the server ends as diverged; with
-//                  dense layers workers end as diverged beyond kMostReplied
+//                  replies can reach, which are within kMostReplied each; with dense layers workers
+//                  end as diverged beyond kMostReplied
 //   log Z          at least the server's own log of its sum of exponentials
 //   labels         at most once in a row, not more than `totals` says
 //   weights        up to kMostWeight
@@ -47,6 +46,13 @@ class NumberCheck {
   void TakeOutNext(Incarnation sender, Body* request, ServerOutbox* out);
   // What the server has answered to an ActiveQuery, with sums of exponentials of 1 (Condense()).
   void NoteReply(Incarnation sender, const BatchId& batch, const ActiveReply& reply);
+  // Whether a reply out of range to this worker's request says that training has diverged. It does
+  // if the request has changed the model. Otherwise the request's own numbers may have led there,
+  // and a second worker has to find the same for its batch (or the only worker, NormBound::kTries
+  // times).
+  [[nodiscard]] bool IsDiverged(Incarnation sender, const Body& request, ServerOutbox* out);
+  // The reply to this worker's request is in range.
+  void NoteInRange(Incarnation sender, const Body& request, ServerOutbox* out);
   void DropWorker(Incarnation worker);
 
  private:
@@ -64,11 +70,13 @@ class NumberCheck {
   std::string WhyLogIsAbsurd(Incarnation sender, const GradientPush& request,
                              const ServerSeat& seat) const;
   std::string WhyTooLarge(Incarnation sender, const Body& request, ServerOutbox* out);
+  bool TakesReply(Incarnation sender, const BatchId& batch, float norm, ServerOutbox* out);
   std::string Judge(NormBound* bound, const char* what, Incarnation sender, const BatchId& batch,
                     float norm, ServerOutbox* out);
   Open& Remember(const Key& key);
 
   NormBound features_, hidden_, weights_, gradient_, dense_;
+  NormBound replies_;  // infinity: the reply was out of range
   std::map<Key, Open> open_;
   size_t numbers_ = 0;
   uint64_t turn_ = 0;

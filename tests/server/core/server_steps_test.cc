@@ -5,6 +5,7 @@
 
 #include "common/run/combine.h"
 #include "server/core/server_core.h"
+#include "server/gate/norm_bound.h"
 #include "tests/server/support/test_batches.h"
 #include "tests/support/tickets.h"
 
@@ -438,6 +439,35 @@ TEST_CASE_FIXTURE(OnlyServer, "an error in the second round is the reply, and no
   CHECK_FALSE(diverged.exit->ok());
   CHECK(
       std::get<ErrorReply>(diverged.to_scheduler.at(0).body).text.starts_with("training diverged"));
+}
+
+// Workers with keys of their own.
+constexpr Incarnation kLiar{uint64_t{7} << 32}, kHonest{uint64_t{8} << 32};
+
+struct OutOfRange : OnlyServer {
+  ServerCore::Effects Rank(uint64_t sequence, uint32_t batch, Incarnation worker) {
+    TopKRequest top{Matrix(1, 4), 1, {}, {}};
+    top.batch = {0, 0, batch};
+    return Answer(Worker(sequence, top, worker).work.at(0), TopKReply{{0, 1}, {3}, {0x1p61f}});
+  }
+};
+
+TEST_CASE_FIXTURE(OutOfRange, "numbers out of range that one worker asked for do not end a run") {
+  const auto refused = Rank(1, 0, kLiar);
+  CHECK_FALSE(refused.exit);
+  CHECK(std::get<ErrorReply>(Reply(refused, kLiar).body).text ==
+        "TopKRequest: its numbers lead to numbers that are out of range");
+}
+
+TEST_CASE_FIXTURE(OutOfRange, "numbers out of range that two workers find end the run") {
+  CHECK_FALSE(Rank(1, 0, kLiar).exit);
+  CHECK_FALSE(Rank(1, 1, kHonest).exit);  // another batch
+  CHECK(Rank(2, 0, kHonest).exit);
+}
+
+TEST_CASE_FIXTURE(OutOfRange, "the only worker's numbers out of range end the run in the end") {
+  for (uint64_t i = 1; i < NormBound::kTries; ++i) CHECK_FALSE(Rank(i, 0, kLiar).exit);
+  CHECK(Rank(NormBound::kTries, 0, kLiar).exit);
 }
 
 TEST_CASE("where there are two servers none can finish alone") {

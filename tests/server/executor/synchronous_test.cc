@@ -549,7 +549,7 @@ void CheckDiverges(Config config) {
       do {
         progress = round.Gather(cluster.Parts(0, *round.request()));
       } while (progress == RequestRound::Progress::kSecondRound);
-      if (progress == RequestRound::Progress::kDiverged) return;
+      if (progress == RequestRound::Progress::kOutOfRange) return;
       Body reply = round.TakeReply();
       REQUIRE_FALSE(std::holds_alternative<ErrorReply>(reply));
       if (std::holds_alternative<Ack>(reply)) break;

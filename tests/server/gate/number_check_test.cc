@@ -166,6 +166,25 @@ TEST_CASE_FIXTURE(Fixture, "a push goes on without a next batch that is refused"
   CHECK(out.TakeOffences().size() == 1);
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "a reply out of range: an update's is the model's, a question's may lie") {
+  CHECK(check.IsDiverged(Another(1), GradientPush{kBatch, {0}}, &out));
+  CHECK(check.IsDiverged(Another(1), Push(1), &out));
+  for (const Body& question : {Body(Embed({1}, {1}, {0, 1, 9})), Body(Query())}) {
+    CHECK_FALSE(check.IsDiverged(Another(1), question, &out));
+    check.NoteInRange(Another(2), question, &out);
+    const auto lies = out.TakeOffences();
+    REQUIRE(lies.size() == 1);
+    CHECK(lies[0].worker == Another(1).value);
+    CHECK_FALSE(check.IsDiverged(Another(1), question, &out));
+    CHECK(check.IsDiverged(Another(2), question, &out));
+  }
+  EmbedPush push = Push(1);
+  push.next = Embed({1}, {1}, {0, 1, 3});
+  CHECK_FALSE(check.IsDiverged(Another(1), push, &out));
+  CHECK(check.IsDiverged(Another(2), push.next.value(), &out));
+}
+
 TEST_CASE_FIXTURE(Fixture, "what is known of open batches is bounded") {
   ActiveReply reply;
   reply.max.resize(65536);

@@ -100,7 +100,7 @@ Body BenchCluster::Serve(uint32_t server, Body request) {
         return round.TakeReply();
       case RequestRound::Progress::kSecondRound:
         break;
-      case RequestRound::Progress::kDiverged:
+      case RequestRound::Progress::kOutOfRange:
         throw std::runtime_error("training diverged");
     }
   }

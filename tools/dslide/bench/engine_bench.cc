@@ -188,7 +188,7 @@ class Engine {
     const double begin = ThreadCpuSeconds();
     const auto progress = flight.round.Gather(BodiesOf(std::move(flight.parts)));
     gather_seconds_ += ThreadCpuSeconds() - begin;
-    if (progress == RequestRound::Progress::kDiverged)
+    if (progress == RequestRound::Progress::kOutOfRange)
       throw std::runtime_error("training diverged");
     if (progress == RequestRound::Progress::kReplied && TakeReply(&flight)) {
       flights_.erase(outcome.ticket);
