@@ -147,6 +147,26 @@ std::string BatchTrainer::WhyNotAsked(const ActiveQuery& request, uint32_t sampl
   return "";
 }
 
+// Why the block of a batch's labels is too large for the memory of batches in flight; empty: it is
+// not. Each distinct label here takes a number of each sample.
+std::string BatchTrainer::WhyTooManyLabels(const SparseRows& labels, uint32_t samples) const {
+  const uint64_t most = batches_.most_bytes() / 2 / sizeof(float) / std::max(samples, 1u);
+  if (labels.ids.size() <= most) return "";
+  std::vector<uint32_t> here;
+  for (const uint32_t id : labels.ids) {
+    const uint32_t row = rows_.output.layer().map().Local(id);
+    if (row != SlotMap::kNone) here.push_back(row);
+  }
+  std::ranges::sort(here);
+  const uint64_t distinct = here.size() - std::ranges::unique(here).size();
+  if (distinct <= most) return "";
+  return fmt::format(
+      "ActiveQuery: {} have {} labels here, their block would take {} MB of the {} "
+      "MB for all batches; lower train.batch or raise cluster.memory_mb",
+      Plural(samples, "sample"), distinct, (distinct * samples * sizeof(float)) >> 20,
+      batches_.most_bytes() >> 20);
+}
+
 Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
   const BatchKey key{sender, request.batch};
   OpenBatch* batch = request.alone ? nullptr : batches_.Find(key, BatchStage::kEmbedded);
@@ -156,6 +176,7 @@ Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
   if (request.alone && IsCommitted(request.batch)) return UnknownBatch(request.batch);
   std::string why = WhyNotAsked(request, samples);
   if (why.empty() && request.alone) why = WhyNotOpen(request.batch, samples);
+  if (why.empty()) why = WhyTooManyLabels(request.labels, samples);
   if (!why.empty()) return Refuse(std::move(why));
   if (request.alone) batch = &batches_.Begin(key, samples, true);
   if (!synchronous() && rows_.output.follows_activations()) {

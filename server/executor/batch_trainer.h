@@ -96,6 +96,7 @@ class BatchTrainer {
   bool IsCommitted(const BatchId& batch) const;
   std::string WhyNotOpen(const BatchId& batch, uint32_t samples) const;
   std::string WhyNotAsked(const ActiveQuery& request, uint32_t samples) const;
+  std::string WhyTooManyLabels(const SparseRows& labels, uint32_t samples) const;
   OpenBatch* FindForPush(const BatchKey& key);
   void DropUnits(uint64_t batch_number, PartialSum* partial) const;
   PartialSum ApplyOutput(const GradientPush& request, OutputBatch* batch);

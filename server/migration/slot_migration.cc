@@ -280,13 +280,17 @@ SlotMigration::Outcome SlotMigration::Complete(const SlotJob& job,
 SlotMigration::Outcome SlotMigration::Fail(const SlotJob& job, const std::string& why,
                                            const ServerSeat& seat, ServerOutbox* out) {
   const bool copies = job.kind == SlotJob::Kind::kReserve || job.kind == SlotJob::Kind::kPut;
-  if (switch_ || !copies) {
+  // A switch can begin while room is being made for a move that its plan does not make.
+  const bool needed = switch_ && std::ranges::any_of(job.slots, [&](SlotId slot) {
+                        return std::ranges::count(switch_->arriving, slot) > 0;
+                      });
+  if (needed || !copies) {
     out->Warn("a slot could not be taken: " + why);
     return Outcome::kLost;
   }
   out->Warn("a slot is not copied: " + why);
   GiveUp(job.slots, seat, out);
-  ForgetMove();
+  if (!switch_) ForgetMove();
   return Outcome::kGoesOn;
 }
 

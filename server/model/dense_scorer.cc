@@ -350,7 +350,8 @@ bool DenseScorer::IsSparse(const OutputBatch& batch) const {
   return bf16_ == nullptr && threshold_ > 0 && width * threshold_ >= 4;
 }
 
-// by_sample_ = dL/dlogit, in expectation. Labels are always left.
+// by_sample_ = dL/dlogit, in expectation. Labels are always left. What smoothing subtracts from a
+// label comes with the other entries: it may be left out.
 void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_normaliser) {
   const ActiveColumns& columns = batch->columns;
   const size_t samples = batch->hidden.rows;
@@ -390,7 +391,7 @@ void DenseScorer::Sparsify(OutputBatch* batch, const std::vector<float>& log_nor
       const size_t chunk = chunk_of(u);
       float& value = values_of(i, chunk)[u - begin_of(chunk)];
       by_sample_.columns[used] = u;
-      float delta = value * factor(i, chunk) - target - smooth * batch->weights[u];
+      float delta = value * factor(i, chunk) - target;
       if (centroids_) MultiplyBy(&delta, &batch->label_logits[e]);
       by_sample_.values[used++] = delta;
       value = 0;

@@ -71,6 +71,7 @@ class BatchTable {
   void Clear() { batches_.clear(); }
 
   void set_most_bytes(uint64_t bytes) { most_bytes_ = bytes; }
+  uint64_t most_bytes() const { return most_bytes_; }
   // Of all batches and of the buffers that are used again.
   uint64_t MemoryBytes() const;
 

@@ -77,10 +77,11 @@ PopularNeurons::State PopularNeurons::Save() const {
 
 bool PopularNeurons::Restore(const State& state) {
   const bool followed = !state.mean.empty();
-  if (followed && (count_ == 0 || state.mean.size() != layer_.dim())) return false;
+  if (state.mean.size() != (followed ? layer_.dim() : 0)) return false;
+  if (followed && state.rows.size() != count_) return true;
   if (state.next_slice >= slices_ || (!followed && state.next_slice != 0)) return false;
   if (state.scores.size() != SliceBegin(state.next_slice)) return false;
-  if (state.rows.size() != (followed ? count_ : 0)) return false;
+  if (!followed && !state.rows.empty()) return false;
   for (size_t i = 0; i < state.rows.size(); ++i) {
     const uint32_t row = state.rows[i];
     if (row >= layer_.map().rows() || layer_.map().Global(row) == SlotMap::kNone) return false;

@@ -53,7 +53,8 @@ class PopularNeurons {
     std::vector<float> scores;  // of the rows in slices before next_slice
   };
   State Save() const;
-  // False, without any change, if the state does not fit the layer or the count.
+  // False, without any change, if the state does not fit the layer. One of another number of
+  // popular neurons is not taken over: they are chosen anew.
   bool Restore(const State& state);
 
   // Local rows in ascending order, none before the first Follow().

@@ -338,6 +338,22 @@ TEST_CASE("input rows alone: a batch is an EmbedRequest and an EmbedPush") {
   }
 }
 
+TEST_CASE("a batch with more labels than there is memory for is refused, and can begin again") {
+  Fixture fixture(-1);
+  fixture.trainer.set_most_batch_bytes(2 * sizeof(float) * 2 * 3);  // three labels of two samples
+  REQUIRE(std::holds_alternative<EmbedReply>(fixture.trainer.Embed(kWorker, fixture.Embedding(0))));
+  ActiveQuery query = fixture.Asking(0);
+  query.labels.ids = {1, 2, 3, 4};
+  query.labels.offsets = {0, 2, 4};
+  query.label_totals = {2, 2};
+  CHECK(
+      std::get<ErrorReply>(fixture.trainer.Query(kWorker, query)).text ==
+      "ActiveQuery: 2 samples have 4 labels here, their block would take 0 MB of the 0 MB for all "
+      "batches; lower train.batch or raise cluster.memory_mb");
+  query.labels.ids = {1, 2, 2, 3};
+  CHECK(std::holds_alternative<ActiveReply>(fixture.trainer.Query(kWorker, query)));
+}
+
 TEST_CASE("neurons alone: a batch is an ActiveQuery and a GradientPush") {
   for (const int32_t staleness : {-1, 0}) {
     OneLayer fixture(staleness, LayerKind::kOutput);

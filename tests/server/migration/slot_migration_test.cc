@@ -114,6 +114,12 @@ TEST_CASE_FIXTURE(Fixture, "a copy that fails is given up, a slot of the plan is
     CHECK(reserve.kind == Kind::kReserve);
     CHECK(slots.Complete(reserve, {error, Attached{}}, seat, 0, &out) == Outcome::kLost);
   }
+  SUBCASE("during a switch to a plan that does not make the move") {
+    const SlotJob reserve = *Order().work.at(0).slot_job();
+    (void)SwitchTo({4, 5, 6, 7});
+    CHECK(slots.Complete(reserve, {error, Attached{}}, seat, 0, &out) == Outcome::kGoesOn);
+    CHECK(slots.switching());
+  }
   SUBCASE("attached by no executor") {
     const auto pulls = SwitchTo({2, 4, 5, 6, 7}).to_servers;
     const SlotJob attach = *Answer(pulls.at(0).second).work.at(1).slot_job();

@@ -161,6 +161,19 @@ TEST_CASE("popular neurons: what is saved after slots moved is restored") {
   }
 }
 
+TEST_CASE("popular neurons: a state of another number of them is begun anew") {
+  Layer layer = RandomLayer(Slots(3));
+  const std::vector<float> mean = ColumnMeans(Activations(4, 5), BestKernels());
+  PopularNeurons nine(9, layer, BestKernels());
+  nine.Follow(mean);
+  PopularNeurons seven(7, layer, BestKernels()), none(0, layer, BestKernels());
+  REQUIRE(seven.Restore(nine.Save()));
+  CHECK(RowsOf(seven).empty());
+  seven.Follow(mean);
+  CHECK(RowsOf(seven).size() == 7);
+  CHECK(none.Restore(nine.Save()));
+}
+
 TEST_CASE("popular neurons: all slots may leave, and others come") {
   Layer layer = RandomLayer(Slots(1));
   const Matrix hidden = Activations(4, 5);

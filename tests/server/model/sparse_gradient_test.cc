@@ -119,6 +119,19 @@ TEST_CASE("sparse gradients are those of all entries in the mean") {
   }
 }
 
+TEST_CASE("label smoothing is subtracted from a label once") {
+  constexpr float kSmoothing = 0.99f;
+  constexpr uint32_t kLabel = 1, kDraws = 4000;  // of sample 1
+  const double whole =
+      GradientsOf(SparseConfig(Loss::kSoftmax, 0, kSmoothing), 1, 1).rows[kLabel].back();
+  double mean = 0;
+  for (uint32_t draw = 0; draw < kDraws; ++draw) {
+    auto sparse = GradientsOf(SparseConfig(Loss::kSoftmax, 0.01f, kSmoothing), 1, SubSeed(7, draw));
+    if (const auto& g = sparse.rows[kLabel]; !g.empty()) mean += g.back() / kDraws;
+  }
+  CHECK(mean == doctest::Approx(whole).epsilon(0.04));
+}
+
 TEST_CASE("masses are measured before targets are subtracted and entries chosen") {
   const Gradients whole = GradientsOf(SparseConfig(Loss::kSoftmax, 0), 1, 1);
   REQUIRE(whole.masses.size() == kNeurons);
