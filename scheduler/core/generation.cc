@@ -19,6 +19,11 @@ bool Generation::GiveLease(const Request& request, const RunContext& run, const 
 
 void Generation::ServePending(const RunContext& run, const Roster& roster, int64_t now_ms,
                               Advisor* advisor, Outbox* out) {
+  const Pass::Supply supply = pass.SupplyNow(run);
+  const auto lasts_ms = static_cast<int64_t>(pending.size() / 100);
+  if (supply == served && now_ms - served_ms < lasts_ms) return;
+  served = supply;
+  served_ms = now_ms;
   std::erase_if(pending, [&](const Request& request) {
     return roster.Find(request.worker) == nullptr ||
            GiveLease(request, run, roster, now_ms, advisor, out);

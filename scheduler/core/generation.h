@@ -28,7 +28,8 @@ struct Generation {
   bool GiveLease(const Request& request, const RunContext& run, const Roster& roster,
                  int64_t now_ms, Advisor* advisor, Outbox* out);
   // Gives work to the workers that had to wait. Without it each would ask again, a round trip in
-  // which it idles.
+  // which it idles. If n wait and no more can be leased than at the last call they are looked at
+  // after n / 100 ms only.
   void ServePending(const RunContext& run, const Roster& roster, int64_t now_ms, Advisor* advisor,
                     Outbox* out);
   // Drops a worker's pending requests: they were answered, or the worker repeats them.
@@ -39,6 +40,8 @@ struct Generation {
   Pass pass;
   PlanChange change;
   std::vector<Request> pending;  // in the order in which they came
+  Pass::Supply served;           // when they were last looked at
+  int64_t served_ms = 0;
 };
 
 }  // namespace dslide

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/check.h"
+#include "common/base/median.h"
 
 namespace dslide {
 
@@ -58,8 +59,14 @@ bool LeaseBook::Mark(uint32_t unit, uint32_t index) {
   return true;
 }
 
+void LeaseBook::Free(uint64_t batch) {
+  free_.Insert(batch);
+  freed_++;
+}
+
 // Removes a done batch from a lease, which ends with its last batch.
 void LeaseBook::Drop(uint64_t lease, uint64_t batch) {
+  changed_ = true;
   const auto held = leases_.find(lease);
   std::vector<uint32_t>& left = held->second.left;
   left.erase(std::lower_bound(left.begin(), left.end(), PlaceInUnit(batch, unit_batches_).index));
@@ -83,6 +90,7 @@ void LeaseBook::ForEachOf(Incarnation holder, const Use& use) {
 
 Lease LeaseBook::Open(Incarnation holder, uint32_t unit, std::vector<uint32_t> batches, bool copy,
                       int64_t now_ms) {
+  changed_ = true;
   const uint64_t id = next_lease_++;
   for (const uint32_t index : batches) {
     Holders& holders = holders_[Number(unit, index)];
@@ -115,11 +123,14 @@ std::optional<Lease> LeaseBook::Grant(Incarnation holder, int64_t now_ms,
   return Open(holder, unit, std::move(batches), false, now_ms);
 }
 
-// The open leases of other holders, latest expected end first.
-std::vector<LeaseBook::Late> LeaseBook::Latest(Incarnation except, double speed,
-                                               const Speed& speeds, uint64_t end,
-                                               int64_t now_ms) const {
+// The open leases, and when they are expected to end. With n leases that takes n log n, and there
+// may be as many who ask: among many it is done again after n / 100 ms only.
+void LeaseBook::LookForLate(const Speed& speeds, uint64_t end, int64_t now_ms) {
+  const auto lasts_ms = static_cast<int64_t>(leases_.size() / 100);
+  const bool recent = late_ms_ && now_ms - *late_ms_ < lasts_ms;
+  if (late_end_ == end && (recent || (late_ms_ == now_ms && !changed_))) return;
   struct Expected {
+    double speed = 0;
     double batches = 0;
     int64_t progress_ms = 0;
   };
@@ -129,51 +140,69 @@ std::vector<LeaseBook::Late> LeaseBook::Latest(Incarnation except, double speed,
     Expected& holder = holders[held.holder];
     holder.progress_ms = std::max(holder.progress_ms, held.renewed_ms);
   }
-  std::vector<Late> latest;
+  std::vector<double> known;
+  for (auto& [incarnation, holder] : holders) {
+    holder.speed = speeds(incarnation);
+    if (holder.speed > 0) known.push_back(holder.speed);
+  }
+  middle_speed_ = known.empty() ? 1 : Median(std::move(known));
+  late_.clear();
   for (const auto& [id, held] : leases_) {  // a holder works on its leases in the order of ids
-    if (held.holder == except || Number(held.unit, held.left.front()) >= end) continue;
+    if (Number(held.unit, held.left.front()) >= end) continue;
     Expected& holder = holders[held.holder];
     for (const uint32_t index : held.left) {
       // A batch with a copy will be ready without this holder.
       holder.batches += held.copy || holders_.at(Number(held.unit, index))[1] == 0;
     }
-    const double known = speeds(held.holder);
-    const double its_speed = known > 0 ? known : speed;
+    const double speed = holder.speed > 0 ? holder.speed : middle_speed_;
     const double silent_s = static_cast<double>(now_ms - holder.progress_ms) / 1000;
-    latest.push_back({id, std::max(holder.batches / its_speed, silent_s), its_speed});
+    late_.push_back({id, std::max(holder.batches / speed, silent_s), speed});
   }
-  std::stable_sort(latest.begin(), latest.end(),
-                   [](const Late& a, const Late& b) { return a.end_s > b.end_s; });
-  return latest;
+  std::ranges::reverse(late_);  // of two that end together the older one is copied first
+  std::ranges::stable_sort(late_, {}, &Late::end_s);
+  late_end_ = end;
+  late_ms_ = now_ms;
+  changed_ = false;
+}
+
+// The last batches of a lease that have no copy, ascending.
+std::vector<uint32_t> LeaseBook::ToCopy(const Held& held, size_t most, uint64_t end) const {
+  std::vector<uint32_t> batches;
+  for (auto index = held.left.rbegin(); index != held.left.rend(); ++index) {
+    if (batches.size() == most) break;
+    const uint64_t batch = Number(held.unit, *index);
+    if (batch < end && holders_.at(batch)[1] == 0) batches.push_back(*index);
+  }
+  std::ranges::reverse(batches);
+  return batches;
 }
 
 std::optional<Lease> LeaseBook::LeaseBackup(Incarnation holder, int64_t now_ms, const Speed& speeds,
                                             const LeaseLimits& limits) {
+  LookForLate(speeds, limits.end, now_ms);
   double own = 0;
   ForEachOf(holder, [&](const Held& held) { own += static_cast<double>(held.left.size()); });
   const double known = speeds(holder);
-  for (const Late& late : Latest(holder, known > 0 ? known : 1.0, speeds, limits.end, now_ms)) {
-    const double speed = known > 0 ? known : late.speed;
+  const double speed = known > 0 ? known : middle_speed_;
+  for (size_t i = late_.size(); i-- > 0;) {
+    const Late late = late_[i];
     const double ahead_s = late.end_s - own / speed;
-    if (ahead_s * speed <= 1) continue;  // not even one batch would be ready earlier
+    if (ahead_s * speed <= 1) break;  // not even one batch would be ready earlier
+    const auto found = leases_.find(late.lease);
+    if (found != leases_.end() && found->second.holder == holder) continue;
+    late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (found == leases_.end()) continue;
     // k batches take k / speed here, and save the other holder k / late.speed.
     const double both = std::floor(ahead_s * speed * late.speed / (speed + late.speed));
     const auto wanted = static_cast<size_t>(std::clamp<double>(both, 1, limits.batches));
-    const Held& held = leases_.at(late.lease);
-    std::vector<uint32_t> batches;
-    for (auto index = held.left.rbegin(); index != held.left.rend(); ++index) {
-      if (batches.size() == wanted) break;
-      const uint64_t batch = Number(held.unit, *index);
-      if (batch < limits.end && holders_.at(batch)[1] == 0) batches.push_back(*index);
-    }
-    if (batches.empty()) continue;
-    std::reverse(batches.begin(), batches.end());
-    return Open(holder, held.unit, std::move(batches), true, now_ms);
+    std::vector<uint32_t> batches = ToCopy(found->second, wanted, limits.end);
+    if (!batches.empty()) return Open(holder, found->second.unit, std::move(batches), true, now_ms);
   }
   return std::nullopt;
 }
 
 bool LeaseBook::Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_ms) {
+  if (IsDone(unit, index)) return false;
   const auto reported = leases_.find(lease);
   if (reported != leases_.end() && reported->second.unit == unit) {
     reported->second.renewed_ms = now_ms;
@@ -196,7 +225,7 @@ bool LeaseBook::GiveBack(Incarnation holder, uint32_t unit, uint32_t index) {
     leases = {leases[1 - i], 0};
     if (leases[0] == 0) {
       holders_.erase(held);
-      free_.Insert(batch);
+      Free(batch);
     }
     return true;
   }
@@ -208,7 +237,7 @@ void LeaseBook::Reopen(uint64_t begin) {
     if (done_[batch] == 0) continue;
     done_[batch] = 0;
     done_count_--;
-    free_.Insert(batch);
+    Free(batch);
   }
 }
 
@@ -217,6 +246,7 @@ size_t LeaseBook::EndWhere(Predicate predicate) {
   return std::erase_if(leases_, [&](const auto& entry) {
     const auto& [id, held] = entry;
     if (!predicate(held)) return false;
+    changed_ = true;
     for (const uint32_t index : held.left) {
       const uint64_t batch = Number(held.unit, index);
       Holders& holders = holders_.at(batch);
@@ -224,7 +254,7 @@ size_t LeaseBook::EndWhere(Predicate predicate) {
       holders = {holders[0] == id ? holders[1] : holders[0], 0};
       if (holders[0] != 0) continue;
       holders_.erase(batch);
-      free_.Insert(batch);
+      Free(batch);
     }
     Forget(held.holder, id);
     return true;
@@ -236,6 +266,7 @@ size_t LeaseBook::Return(Incarnation holder) {
 }
 
 void LeaseBook::RenewFrom(uint64_t begin, int64_t now_ms) {
+  changed_ = true;
   for (auto& [id, held] : leases_) {
     if (Number(held.unit, held.left.front()) < begin) continue;
     held.renewed_ms = held.granted_ms = now_ms;

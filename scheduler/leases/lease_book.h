@@ -66,6 +66,8 @@ class LeaseBook {
   uint64_t done() const { return done_count_; }
   bool complete() const { return done_count_ == batches_; }
   size_t leases() const { return leases_.size(); }
+  // How often a batch has become free: while this stays, Grant() has nothing new.
+  uint64_t freed() const { return freed_; }
   bool IsDone(uint32_t unit, uint32_t index) const;
   std::vector<OpenLease> OpenLeases() const;  // in the order of their grants
   // Who has leases of a batch.
@@ -82,8 +84,9 @@ class LeaseBook {
   // batches, those of the lease that is expected to end last. Takes them from the lease's back, as
   // many as let both holders end at the same time; nullopt if this holder would not be quicker. A
   // batch has at most one copy at a time. A holder's expected time is its batches over its speed,
-  // and at least the time that it has gone without progress; an unknown speed counts as the other
-  // holder's. Ignores limits.open and limits.share: batches that have to wait should lie beyond
+  // and at least the time that it has gone without progress; an unknown speed counts as the middle
+  // one of those that are known. Among very many leases the expectations are a fraction of a second
+  // old. Ignores limits.open and limits.share: batches that have to wait should lie beyond
   // limits.end.
   std::optional<Lease> LeaseBackup(Incarnation holder, int64_t now_ms, const Speed& speed,
                                    const LeaseLimits& limits = {});
@@ -92,8 +95,8 @@ class LeaseBook {
   Lease Again(uint32_t unit, uint32_t index) { return {next_lease_++, unit, {index}}; }
 
   // Reports a trained batch. True if it counts: this is the batch's first report; unknown batches
-  // never count. Renews this lease, and the holder's leases on later batches. A lease ends with its
-  // last batch, whoever trained it.
+  // never count. A report that counts renews this lease, and the holder's leases on later batches.
+  // A lease ends with its last batch, whoever trained it.
   bool Done(uint64_t lease, uint32_t unit, uint32_t index, int64_t now_ms);
 
   // Takes one batch that is not done back from its holder. False: the holder has no lease of it.
@@ -140,8 +143,9 @@ class LeaseBook {
   // Calls `use` with each lease of a holder, in the order of their grants.
   template <typename Use>
   void ForEachOf(Incarnation holder, const Use& use);
-  std::vector<Late> Latest(Incarnation except, double speed, const Speed& speeds, uint64_t end,
-                           int64_t now_ms) const;
+  void Free(uint64_t batch);
+  void LookForLate(const Speed& speeds, uint64_t end, int64_t now_ms);
+  std::vector<uint32_t> ToCopy(const Held& held, size_t most, uint64_t end) const;
   template <typename Predicate>
   size_t EndWhere(Predicate predicate);
 
@@ -154,6 +158,13 @@ class LeaseBook {
   std::unordered_map<uint64_t, Holders> holders_;  // of leased batches
   std::map<uint64_t, Held> leases_;
   std::map<Incarnation, std::set<uint64_t>> of_;  // ids of leases_, by holder
+  uint64_t freed_ = 0;
+  // What LeaseBackup() has to choose from.
+  std::vector<Late> late_;   // the latest end last, without those that have been copied since
+  double middle_speed_ = 1;  // of the holders whose speeds are known
+  uint64_t late_end_ = 0;    // limits.end
+  std::optional<int64_t> late_ms_;  // when that was
+  bool changed_ = false;            // have leases since then
 };
 
 }  // namespace dslide

@@ -187,6 +187,12 @@ LeaseLimits Pass::LimitsFor(const RunContext& run, const Applicant& applicant) c
   return limits;
 }
 
+Pass::Supply Pass::SupplyNow(const RunContext& run) const {
+  if (!book_) return {};
+  const LeaseLimits limits = LimitsFor(run, {});
+  return {counted_.epoch, evaluating(), book_->freed(), limits.open, limits.end};
+}
+
 size_t Pass::ExpireLeases(const RunContext& run, bool all_wait, int64_t now_ms) {
   if (!book_) return 0;
   if (all_wait) {

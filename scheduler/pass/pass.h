@@ -41,6 +41,16 @@ class Pass {
     LeaseBook::Speed speed;
   };
 
+  // What there is to lease: while it stays, only time and reports make more of it for anybody.
+  struct Supply {
+    uint32_t epoch = 0;
+    bool evaluating = false;
+    uint64_t freed = 0;  // LeaseBook::freed()
+    uint64_t open = 0;   // LeaseLimits::open
+    uint64_t end = 0;    // LeaseLimits::end; 0: there is no pass
+    bool operator==(const Supply&) const = default;
+  };
+
   // Goes on from what counts. Begin() begins the first pass.
   explicit Pass(CountedWork counted) : counted_(std::move(counted)) {}
 
@@ -82,6 +92,7 @@ class Pass {
   // Leases the next batches; once all are leased, copies of what others are slow with.
   std::optional<LeaseGrant> Lease(const RunContext& run, const Applicant& applicant,
                                   int64_t now_ms);
+  Supply SupplyNow(const RunContext& run) const;
   // Takes all leases of a worker back; returns how many it had.
   size_t Return(Incarnation worker);
   // Takes one batch back from a worker, to lease it again.

@@ -45,6 +45,17 @@ TEST_CASE("progress renews a lease, silence ends it, and only what is left is le
   CHECK(book.Done(b->id, 1, 2, 192));  // late, but the first
 }
 
+TEST_CASE("a batch that is reported again renews nothing") {
+  LeaseBook book(6, 3);
+  const auto lease = book.Grant(kA, 0);
+  REQUIRE(lease);
+  REQUIRE(book.Grant(kA, 0));
+  CHECK(book.Done(lease->id, 0, 0, 90));
+  CHECK_FALSE(book.Done(lease->id, 0, 0, 150));
+  CHECK(book.Expire(190, 100) == 0);
+  CHECK(book.Expire(191, 100) == 2);
+}
+
 TEST_CASE("progress renews its holder's leases of later batches, for those wait behind it") {
   LeaseBook book(40, 4);
   const auto first = book.Grant(kA, 0);
@@ -154,6 +165,31 @@ TEST_CASE("a copy is not given where it would be late as well, but one who is si
   CHECK_FALSE(other.LeaseBackup(kB, 0, speeds));
   CHECK(other.LeaseBackup(kC, 0, speeds, {.end = 6})->batches == std::vector<uint32_t>{2, 3});
   CHECK(other.LeaseBackup(kD, 0, speeds, {.end = 6})->batches == std::vector<uint32_t>{1});
+}
+
+TEST_CASE("with thousands of leases who asks in vain does not look at all of them") {
+  constexpr uint32_t kMany = 20'000;
+  LeaseBook book(kMany, 1);
+  for (uint64_t worker = 1; worker <= kMany; ++worker) REQUIRE(book.Grant({worker}, 0));
+  size_t looks = 0;
+  const auto speeds = [&](Incarnation) {
+    ++looks;
+    return 1.0;
+  };
+  for (uint64_t idle = 1; idle <= kMany; ++idle) {
+    CHECK_FALSE(book.LeaseBackup({kMany + idle}, 1, speeds));
+  }
+  CHECK(looks <= 2 * kMany);
+  // Those that are silent get help, each from one.
+  looks = 0;
+  std::set<std::pair<uint32_t, uint32_t>> copied;
+  for (uint64_t idle = 1; idle <= kMany; ++idle) {
+    const auto copy = book.LeaseBackup({kMany + idle}, 5000, speeds);
+    REQUIRE(copy);
+    copied.emplace(copy->unit, copy->batches.at(0));
+  }
+  CHECK(copied.size() == kMany);
+  CHECK(looks <= 2 * kMany);
 }
 
 TEST_CASE("a lease that has to wait does not hide that its holder is silent") {
@@ -280,7 +316,7 @@ void RunProperty(uint64_t seed) {
         Held& h = all[all.size() - 1 - random.Below(std::min<uint64_t>(all.size(), 6))];
         const uint32_t index = h.lease.batches[random.Below(h.lease.batches.size())];
         const uint64_t batch = uint64_t{h.lease.unit} * unit_batches + index;
-        const bool open = !h.over();
+        const bool open = !h.over() && counted[batch] == 0;
         const bool counts = book.Done(h.lease.id, h.lease.unit, index, now);
         REQUIRE(counts == (counted[batch] == 0));
         counted[batch] += counts;
