@@ -78,7 +78,7 @@ struct RunState {
   Generation generation;
   // By key, or incarnation where there are none: how often audits have waited in vain (auditing.h).
   std::map<uint64_t, uint32_t> audits_missed;
-  std::set<std::string> put_out;    // names that may not join again, where there are no keys
+  std::set<std::string> put_out;    // names and peer ids that may not join again, if without keys
   std::optional<DriftAlarm> drift;  // none: the loss does not tell (see WatchesDrift)
   RunTotals totals;
   TrainingClock clock;

@@ -241,11 +241,11 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     run_.pass().GiveBack(worker, done.batch);
     return NoteOffence(worker, fmt::format("{} for {}", why, NameOf(done.batch)), now_ms);
   }
-  run_.advisor.OnBatch(worker, now_ms);
   FollowAudits(&run_);
   const bool counts =
       evaluated ? run_.pass().CountEvaluated(run_.inputs, done, plan_version, now_ms, worker)
                 : run_.pass().CountTrained(run_.inputs, done, now_ms, worker);
+  if (counts) run_.advisor.OnBatch(worker, now_ms);  // repeated reports show no speed
   if (counts && plan_version == run_.plan().version) {
     run_.cluster.seats.OnBatch(now_ms);
     run_.cluster.loads.OnBatch(run_.plan());
@@ -304,7 +304,10 @@ void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, bool
   run_.out.Decide(fmt::format("{} {}: it is put out{}", member->name, why,
                               and_its_key ? "" : ", but not its key: another member was honest"),
                   now_ms);
-  if (!run_.inputs.keyed) run_.put_out.insert(member->name);
+  if (!run_.inputs.keyed) {
+    run_.put_out.insert(member->name);
+    run_.put_out.insert(member->peer);
+  }
   LetGo(*member, why, now_ms);
 }
 

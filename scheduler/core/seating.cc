@@ -15,12 +15,16 @@
 namespace dslide {
 namespace {
 
-// A server of the plan that this life of the scheduler has not met, or had given up.
+constexpr size_t kMostDropped = 32;  // dead workers in a tick: every server is told of each
+
+// A server of the plan that this life of the scheduler has not met, or had given up, or that asks
+// again: then nothing is taken back that it has said before.
 void WelcomeServer(RunState* run, Member* member, const Join& join, int64_t now_ms) {
-  run->cluster.seats.Return(member->incarnation, now_ms);
+  if (!member->seated) run->cluster.seats.Return(member->incarnation, now_ms);
   member->seated = true;
-  member->ready = join.plan_version == run->plan().version;
-  if (!member->ready) return run->out.Send(*member, run->plan());
+  if (join.plan_version != run->plan().version) return run->out.Send(*member, run->plan());
+  if (!member->ready) member->ready_ms = now_ms;
+  member->ready = true;
   if (run->pass().told()) run->out.Send(*member, CommitSteps{*run->pass().told()});
   OnTakenUp(run, {}, now_ms);  // its Ready was lost with its connection
 }
@@ -60,9 +64,11 @@ void OnJoin(RunState* run, const PeerId& from, const Message& message, bool reac
                               join.protocol, kProtocolVersion));
   }
   if (run->Finished()) return refuse(ErrorCode::kRefused, "the run is finished");
-  if (join.role == Role::kWorker && run->put_out.contains(join.name)) {
+  const std::string name = PlainName(join.name);
+  if (join.role == Role::kWorker && (run->put_out.contains(name) || run->put_out.contains(from))) {
     return refuse(ErrorCode::kIncompatible,
-                  fmt::format("{} was put out of this run, and may not join it again", join.name));
+                  fmt::format("{} was put out of this run, and may not join it again",
+                              name.empty() ? "this worker" : name));
   }
   const auto [member, is_new] =
       run->cluster.OnJoin(from, message, reached, run->inputs, now_ms, &run->out);
@@ -89,7 +95,10 @@ void OnReady(RunState* run, Member* member, const Ready& ready, int64_t now_ms) 
 
 void TendMembers(RunState* run, int64_t now_ms) {
   std::vector<Member> dead;  // copies: names change when members go
-  for (const Member* member : run->roster().Dead(now_ms)) dead.push_back(*member);
+  size_t workers = 0;
+  for (const Member* member : run->roster().Dead(now_ms)) {
+    if (member->role != Role::kWorker || workers++ < kMostDropped) dead.push_back(*member);
+  }
   for (const Member& member : dead) {
     const auto silent_s = static_cast<double>(member.life.SilentMs(now_ms)) / 1000;
     run->cluster.Drop(member, true,

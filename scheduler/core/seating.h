@@ -15,7 +15,8 @@ void OnJoin(RunState* run, const PeerId& from, const Message& message, bool reac
             int64_t now_ms);
 void OnReady(RunState* run, Member* member, const Ready& ready, int64_t now_ms);
 
-// Takes the silent for dead, and leaves servers out that the workers cannot reach.
+// Takes the silent for dead, of very many workers some on each tick, and leaves servers out that
+// the workers cannot reach.
 void TendMembers(RunState* run, int64_t now_ms);
 
 // Fills vacant seats, and lets the pass go on once every seat has a server that is ready.

@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t kObserverSilenceMs = 30000;  // nothing depends on observers
 
-// Makes a name from outside fit for terminals, logs, JSON and file names.
+}  // namespace
+
 std::string PlainName(std::string name) {
   constexpr size_t kLongest = 64;  // as in join_limits.h, whose user refuses longer ones
   if (name.size() > kLongest) name.resize(kLongest);
@@ -23,8 +24,6 @@ std::string PlainName(std::string name) {
   }
   return name;
 }
-
-}  // namespace
 
 Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& peer, int64_t now_ms) {
   const auto [at, added] = members_.try_emplace(incarnation);

@@ -19,6 +19,9 @@
 
 namespace dslide {
 
+// A name from outside, made fit for terminals, logs, JSON and file names.
+std::string PlainName(std::string name);
+
 struct Member {
   Incarnation incarnation;
   PeerId peer;

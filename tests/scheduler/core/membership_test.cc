@@ -35,6 +35,28 @@ TEST_CASE("a repeated join gets the same reply and changes nothing") {
   CHECK(run.core().roster().Count(Role::kServer) == 1);
 }
 
+TEST_CASE("a server of the plan that joins again takes nothing back") {
+  FakeCluster run;
+  run.Start();
+  run.servers_answer = false;
+  run.Join(2, Role::kServer);  // without a plan
+  CHECK(run.core().roster().Find({2})->ready);
+  CHECK(run.core().phase() == Phase::kTraining);
+}
+
+TEST_CASE("of very many workers that die at once some are dropped on each tick") {
+  FakeCluster run;
+  run.Start(100);
+  const auto left = [&] { return run.core().roster().Count(Role::kWorker); };
+  for (uint64_t worker = 11; worker < 111; ++worker) run.Silence(worker);
+  while (left() == 100) run.Wait(1000);
+  CHECK(left() == 68);
+  CHECK(run.CountTo<DropBatches>(1) == 32);
+  for (int tick = 0; tick < 3; ++tick) run.Tick();
+  CHECK(left() == 0);
+  CHECK(run.CountTo<DropBatches>(1) == 100);
+}
+
 TEST_CASE("strangers, other runs and messages that are not for the scheduler are refused") {
   FakeCluster run;
   run.Send(11, LeaseRequest{});

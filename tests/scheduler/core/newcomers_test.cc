@@ -92,6 +92,17 @@ TEST_CASE_FIXTURE(Newcomer, "newcomers: with slots, and no batch done since, it 
   CHECK(status().recoveries == 1);
 }
 
+TEST_CASE_FIXTURE(Newcomer, "newcomers: with slots, it gains no time by joining again and again") {
+  REQUIRE(Work(11));
+  while (SlotsIn(core().plan(), 3) == 0) Wait(1000);
+  REQUIRE(Lease(11));
+  for (int64_t waited = 0; waited <= kSilentMs; waited += 1000) {
+    dslide::FakeCluster::Join(3, Role::kServer, "", core().plan_version());
+    Wait(1000);
+  }
+  CHECK(core().roster().Find({3}) == nullptr);
+}
+
 TEST_CASE_FIXTURE(Newcomer, "newcomers: with slots, and named by a worker, it is left out sooner") {
   REQUIRE(Work(11));
   while (SlotsIn(core().plan(), 3) == 0) Wait(1000);

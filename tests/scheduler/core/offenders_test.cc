@@ -46,6 +46,20 @@ TEST_CASE("offenders: a batch without receipts does not count, and is leased aga
   run.CheckAllCountedOnce();
 }
 
+TEST_CASE("offenders: a report that is repeated shows no speed, and holds no lease") {
+  FakeCluster run;
+  run.Start(2);
+  CHECK(run.Work(11));
+  const auto leased = run.work(11).front();
+  run.work(11).clear();
+  run.now += 10'000;
+  run.Send(11, FakeCluster::Report(leased.first, leased.second));
+  const double speed = run.status().members.at(2).batches_per_second;
+  CHECK(speed > 0);
+  for (int i = 0; i < 100; ++i) run.Send(11, FakeCluster::Report(leased.first, leased.second));
+  CHECK(run.status().members.at(2).batches_per_second == speed);
+}
+
 TEST_CASE("offenders: a peer writes some lines, and none of its own words' characters") {
   FakeCluster run;
   run.Start(1);
@@ -106,6 +120,40 @@ TEST_CASE("offenders: the third offence puts the worker out, and its key into qu
   CHECK(run.core().outcome().ok());
   CHECK(run.status().work.Loss() == doctest::Approx(1));
   run.CheckAllCountedOnce();
+}
+
+TEST_CASE("offenders: without keys the name and the connection of who was put out are remembered") {
+  FakeCluster run;
+  run.Start(1);
+  CHECK(run.Work(11));  // which shows that servers give receipts
+  const auto put_out = [&](uint64_t liar, const std::string& name) {
+    run.Join(liar, Role::kWorker, name);
+    REQUIRE(IsMember(&run, liar));
+    run.work(liar).clear();
+    CHECK(run.Lease(liar));
+    const auto leased = run.work(liar).front();
+    for (size_t n = 0; n < Offences::kMost; ++n) run.Send(liar, Forged(leased));
+    CHECK_FALSE(IsMember(&run, liar));
+  };
+  const auto joins = [&](const std::string& peer, uint64_t life, const std::string& name) {
+    Join join;
+    join.name = name;
+    (void)run.core().Handle(peer, {{{77}, {life}, 1, 0, 0}, join}, run.now);
+    return IsMember(&run, life);
+  };
+  constexpr uint64_t kFirst = (uint64_t{9} << 32) + 1, kSecond = (uint64_t{10} << 32) + 1,
+                     kThird = (uint64_t{11} << 32) + 1;
+  put_out(kFirst, "li ar");
+  CHECK_FALSE(joins("elsewhere", 500, "li ar"));
+  CHECK_FALSE(joins("peer-" + std::to_string(kFirst), 501, "other"));
+  put_out(kSecond, "");
+  CHECK_FALSE(joins("peer-" + std::to_string(kSecond), 502, ""));
+  CHECK(joins("new", 503, ""));
+  // Who asks for another's name does not keep that one out.
+  CHECK(joins("honest", 504, "honest"));
+  put_out(kThird, "honest");
+  run.Send(504, Leave{});
+  CHECK(joins("elsewhere", 505, "honest"));
 }
 
 TEST_CASE("offenders: nobody is put out where nobody gets receipts") {
