@@ -29,7 +29,7 @@ bool IsWork(float value) { return std::isfinite(value) && value >= 0; }
 void SlotLoads::Add(Incarnation server, uint32_t cores, uint64_t memory_limit_bytes, bool newcomer,
                     uint64_t disk_bytes) {
   Server& added = servers_[server];
-  added.newcomer = newcomer;
+  added.newcomer |= newcomer;  // one that comes back has as much to prove as before
   added.cores = std::max(1u, cores);
   added.memory_limit_bytes = memory_limit_bytes;
   added.disk_bytes = disk_bytes;

@@ -61,6 +61,12 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     out->Reply(from, message.envelope.sequence, ErrorReply{code, std::move(text)});
     return Joined();
   };
+  // Without an answer it asks again after a while; a refusal would end it.
+  const auto wait = [&] {
+    out->Notice(PeerLine::kRefused, "too many processes join at the moment; some have to wait",
+                now_ms);
+    return Joined();
+  };
   const Incarnation incarnation = message.envelope.incarnation;
   const Member* member_before = roster.Heard(incarnation, from, now_ms);
   const bool known = member_before != nullptr;
@@ -88,12 +94,7 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
                     fmt::format("{} members have joined by this connection, which is the most",
                                 kMostOfConnection));
     }
-    // Without an answer it asks again after a while; a refusal would end it.
-    if (!reached && !has_seat && !departs && !join_rate.Take(now_ms)) {
-      out->Notice(PeerLine::kRefused, "too many processes join at the moment; some have to wait",
-                  now_ms);
-      return {nullptr, false};
-    }
+    if (!reached && !has_seat && !departs && !join_rate.Take(now_ms)) return wait();
   }
   if (is_server && !known) {
     std::string barred = admission.WhyBarred(join.address, now_ms);
@@ -110,10 +111,7 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
       return refuse(ErrorCode::kIncompatible, why);
     }
     if (!reached && !has_seat && !departs) {
-      if (!admission.Ask(from, message, now_ms)) {
-        return refuse(ErrorCode::kRefused,
-                      "many servers ask to join at the moment; try again in some seconds");
-      }
+      if (!admission.Ask(from, message, now_ms)) return wait();
       out->SendProbes(admission.DueProbes(now_ms));
       return {};
     }
@@ -173,7 +171,9 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
     }
   } else if (member.seated) {
     seats.Lose(gone, !lost, now_ms);
-    if (lost && member.added && loads.Unproven(gone)) {
+    // One that was left out is barred already.
+    if (member.added && loads.Unproven(gone) &&
+        admission.WhyBarred(member.address, now_ms).empty()) {
       const std::string line = fmt::format(
           "the server at {} was lost twice soon after it had joined; it is left out for some time",
           member.address);
@@ -215,18 +215,22 @@ std::vector<const Member*> Cluster::Unready() const {
 }
 
 std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) const {
-  std::vector<const Member*> unheard;
-  for (const Member* server : roster.Seated()) {
+  std::vector<const Member*> unheard = roster.Seated();
+  std::erase_if(unheard, [&](const Member* server) {
     const int64_t since_ms = std::max({server->trained_ms, server->joined_ms, server->ready_ms});
-    if (now_ms - since_ms < silence_ms) continue;
-    size_t asking = 0, unanswered = 0;
-    for (const Member* worker : roster.Of(Role::kWorker)) {
-      if (worker->heartbeat.batches_in_flight == 0 || worker->life.Suspect(now_ms)) continue;
-      asking++;
-      unanswered += Names(*worker, *server);
-    }
-    if (unanswered > 0 && unanswered == asking) unheard.push_back(server);
+    return now_ms - since_ms < silence_ms;
+  });
+  bool asking = false;
+  for (const Member* worker : roster.Of(Role::kWorker)) {
+    if (unheard.empty()) break;
+    const Heartbeat& beat = worker->heartbeat;
+    if (beat.batches_in_flight == 0 || worker->life.Suspect(now_ms)) continue;
+    asking = true;
+    const std::set<uint64_t> named(beat.silent_servers.begin(), beat.silent_servers.end());
+    std::erase_if(unheard,
+                  [&](const Member* server) { return !named.contains(server->incarnation.value); });
   }
+  if (!asking) unheard.clear();
   return unheard;
 }
 
@@ -254,8 +258,7 @@ std::vector<const Member*> Cluster::Unproven(bool with_slots) const {
 bool Cluster::HasUntried() const { return !Unproven(false).empty(); }
 
 // One that answers everything, with refusals or nonsense, is not silent, and stops all others.
-std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, bool doubted,
-                                             int64_t now_ms) const {
+std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, bool doubted, int64_t now_ms) {
   // While nobody has reported a batch nothing tells how long one takes.
   const auto batch_ms = static_cast<int64_t>(kSlowBatches * roster.BatchMs());
   const int64_t least_ms =
@@ -266,6 +269,9 @@ std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, bool doubted,
   };
   const bool asking = std::ranges::any_of(roster.Of(Role::kWorker), has_batches) ||
                       std::ranges::any_of(roster.Seated(), has_batches);
+  if (looked_ms_ <= seats.progress_ms()) asked_ms_ = 0;
+  if (asking) asked_ms_ += now_ms - std::max(looked_ms_, seats.progress_ms());
+  looked_ms_ = now_ms;
   if (!asking) return {};
   const int64_t named_ms = std::max(silence_ms / kNamedShare, batch_ms);
   std::vector<const Member*> newcomers = Unproven(true);
@@ -274,7 +280,7 @@ std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, bool doubted,
       return !worker->life.Suspect(now_ms) && Names(*worker, *server);
     };
     const bool named = doubted || std::ranges::any_of(roster.Of(Role::kWorker), names);
-    const int64_t standing_ms = now_ms - std::max(seats.progress_ms(), server->ready_ms);
+    const int64_t standing_ms = std::min(asked_ms_, now_ms - server->ready_ms);
     return standing_ms < (seats.had_batch() && named ? named_ms : least_ms);
   });
   return newcomers;

@@ -58,10 +58,11 @@ struct Cluster {
   std::vector<const Member*> Unheard(int64_t silence_ms, int64_t now_ms) const;
 
   // Newcomers that have slots and have not proved themselves, if no batch has been done for
-  // `silence_ms` since they were ready, although workers have some in flight; for a quarter of it
-  // if a worker names the newcomer as one that does not answer as it should, or `doubted`: what
-  // workers report is not believed since it came.
-  std::vector<const Member*> Stalling(int64_t silence_ms, bool doubted, int64_t now_ms) const;
+  // `silence_ms` since they were ready, in which workers had some in flight; for a quarter of it if
+  // a worker names the newcomer as one that does not answer as it should, or `doubted`: what
+  // workers report is not believed since it came. Call it on every tick: time in which nobody has
+  // batches in flight is not counted.
+  std::vector<const Member*> Stalling(int64_t silence_ms, bool doubted, int64_t now_ms);
   // Whether a server of the plan has no slots, and has not proved itself: it may get some soon.
   bool HasUntried() const;
 
@@ -89,6 +90,8 @@ struct Cluster {
 
   std::string ReplacementLine() const;
 
+  int64_t looked_ms_ = 0;  // when Stalling() was last called
+  int64_t asked_ms_ = 0;   // how long batches were in flight since the last one was done
   bool keyed_;
   uint32_t takeover_s_;
   uint32_t join_timeout_s_;
