@@ -369,13 +369,13 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   const bool switches_plan = SwitchesPlan(effects.ledger);
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerBeforePlanSwitch);
   for (auto& out : effects.status_wanted) {
-    out.body = StatusReply{reporter_.RecentStatus()};
+    out.body = Body(StatusReply{reporter_.RecentStatus()});
     effects.send.push_back(std::move(out));
   }
   for (auto& out : effects.send) {
     const Message message{
         {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
-        std::move(out.body)};
+        std::move(out.body).Take()};
     Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
     core_.CountSent(message.body, bytes.size());
     if (access_ && std::holds_alternative<JoinReply>(message.body)) {

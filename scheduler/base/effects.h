@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -29,11 +31,28 @@ struct EvaluatedSample {
   std::vector<uint32_t> predicted;  // the best first, at most kMaxMetricK
 };
 
+// The body of a message; that of a message to many is there once.
+class SharedBody {
+ public:
+  SharedBody(Body body) : body_(std::make_shared<Body>(std::move(body))) {}  // NOLINT: converts
+
+  const Body& operator*() const { return *body_; }
+  // The body. Only its last user gets it without a copy.
+  Body Take() && {
+    Body taken = body_.use_count() == 1 ? std::move(*body_) : *body_;
+    body_.reset();
+    return taken;
+  }
+
+ private:
+  std::shared_ptr<Body> body_;
+};
+
 // To be carried out in this order.
 struct SchedulerEffects {
   struct Outgoing {
     PeerId to;
-    Body body;
+    SharedBody body;
     uint64_t reply_to = 0;
   };
 

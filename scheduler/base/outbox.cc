@@ -10,12 +10,14 @@ Outbox::Outbox(uint64_t ledger_entries) : ledger_entries_(ledger_entries) {
 
 void Outbox::Send(const Member& to, Body body) { Reply(to.peer, 0, std::move(body)); }
 
-void Outbox::SendToAll(const Roster& roster, Role role, const Body& body) {
-  for (const Member* member : roster.Of(role)) Send(*member, body);
+void Outbox::SendToAll(const Roster& roster, Role role, Body body) {
+  const SharedBody shared(std::move(body));
+  for (const Member* member : roster.Of(role)) Post(member->peer, 0, shared);
 }
 
-void Outbox::SendToSeated(const Roster& roster, const Body& body) {
-  for (const Member* server : roster.Seated()) Send(*server, body);
+void Outbox::SendToSeated(const Roster& roster, Body body) {
+  const SharedBody shared(std::move(body));
+  for (const Member* server : roster.Seated()) Post(server->peer, 0, shared);
 }
 
 void Outbox::Reply(const Member& to, const Message& request, Body body) {
@@ -23,6 +25,10 @@ void Outbox::Reply(const Member& to, const Message& request, Body body) {
 }
 
 void Outbox::Reply(const PeerId& to, uint64_t request, Body body) {
+  Post(to, request, std::move(body));
+}
+
+void Outbox::Post(const PeerId& to, uint64_t request, SharedBody body) {
   effects_.send.push_back({to, std::move(body), request});
 }
 
@@ -59,7 +65,7 @@ void Outbox::Record(LedgerEntry entry) {
 }
 
 void Outbox::ReplyWithStatus(const PeerId& to, uint64_t request) {
-  effects_.status_wanted.push_back({to, StatusReply(), request});
+  effects_.status_wanted.push_back({to, Body(StatusReply()), request});
 }
 
 SchedulerEffects Outbox::Drain() { return std::exchange(effects_, SchedulerEffects()); }

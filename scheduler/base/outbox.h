@@ -28,8 +28,8 @@ class Outbox {
   explicit Outbox(uint64_t ledger_entries);
 
   void Send(const Member& to, Body body);
-  void SendToAll(const Roster& roster, Role role, const Body& body);
-  void SendToSeated(const Roster& roster, const Body& body);
+  void SendToAll(const Roster& roster, Role role, Body body);
+  void SendToSeated(const Roster& roster, Body body);
   // The answer to a request. `request`: its sequence.
   void Reply(const Member& to, const Message& request, Body body);
   void Reply(const PeerId& to, uint64_t request, Body body);
@@ -79,6 +79,8 @@ class Outbox {
   SchedulerEffects Drain();
 
  private:
+  void Post(const PeerId& to, uint64_t request, SharedBody body);
+
   SchedulerEffects effects_;
   Journal journal_;
   uint64_t ledger_entries_;

@@ -103,7 +103,7 @@ void SimScheduler::Apply(SchedulerCore::Effects effects) {
   for (auto& out : effects.send) {
     const Message message{
         {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
-        std::move(out.body)};
+        std::move(out.body).Take()};
     if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
       world_.oracles.Fenced(drop->incarnation);
     }

@@ -92,7 +92,8 @@ class Cluster {
   void Take(const SchedulerCore::Effects& effects) {
     for (const auto& out : effects.send) {
       // Members get what they can read.
-      const Bytes bytes = Encode({{kRun, {9}, 1, out.reply_to, 1}, out.body}, WirePrecision::kFp32);
+      const Bytes bytes =
+          Encode({{kRun, {9}, 1, out.reply_to, 1}, *out.body}, WirePrecision::kFp32);
       DSLIDE_CHECK(Decode(bytes).ok());
     }
     if (effects.manifest) Take(core_.OnManifest({}, now_ms_));

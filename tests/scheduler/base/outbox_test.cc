@@ -19,7 +19,7 @@ TEST_CASE("an outbox keeps the order of what is sent, and what each answers") {
   const SchedulerEffects effects = out.Drain();
   REQUIRE(effects.send.size() == 2);
   CHECK(effects.send[0].reply_to == 0);
-  CHECK(std::holds_alternative<Ack>(effects.send[0].body));
+  CHECK(std::holds_alternative<Ack>(*effects.send[0].body));
   CHECK(effects.send[1].reply_to == 5);
   CHECK(out.Drain().send.empty());
 }
@@ -51,6 +51,21 @@ TEST_CASE("a message to all reaches the members of the role, one to the seated i
   std::vector<PeerId> peers;
   for (const auto& sent : out.Drain().send) peers.push_back(sent.to);
   CHECK(peers == std::vector<PeerId>{"spare", "seated", "seated", "worker"});
+}
+
+TEST_CASE("a message to many has one body, which stays until the last has taken it") {
+  Roster roster(1000);
+  for (const uint64_t worker : {1, 2, 3}) {
+    roster.Add(Join{}, {worker}, "p" + std::to_string(worker), 0);
+  }
+  Outbox out(0);
+  out.SendToAll(roster, Role::kWorker, LeaseWait{7, false});
+  SchedulerEffects effects = out.Drain();
+  REQUIRE(effects.send.size() == 3);
+  CHECK(&*effects.send[0].body == &*effects.send[2].body);
+  for (auto& sent : effects.send) {
+    CHECK(std::get<LeaseWait>(std::move(sent.body).Take()).retry_ms == 7);
+  }
 }
 
 TEST_CASE("a decision is logged at once, and the last ones are kept") {

@@ -80,7 +80,7 @@ TEST_CASE("a manifest is written when all servers have their shards, with what c
   const SchedulerEffects asked = run.out.Drain();
   CHECK(asked.sync_ledger);
   REQUIRE(asked.send.size() == 2);
-  const auto& request = std::get<CheckpointRequest>(asked.send[0].body);
+  const auto& request = std::get<CheckpointRequest>(*asked.send[0].body);
   CHECK(request.directory == "/checkpoints/" + CheckpointName(3));
   CHECK(run.Answer(kFirst, request.name).ok());
   CHECK_FALSE(run.checkpointer->AwaitsManifest());
@@ -112,7 +112,7 @@ TEST_CASE("servers are told which checkpoints stay") {
   run.out.Drain();
   run.Begin(4);
   const SchedulerEffects asked = run.out.Drain();
-  const auto& request = std::get<CheckpointRequest>(asked.send.at(0).body);
+  const auto& request = std::get<CheckpointRequest>(*asked.send.at(0).body);
   CHECK(request.keep == std::vector<std::string>{CheckpointName(2), CheckpointName(3)});
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("with a quota a checkpoint waits for room, but the last one does not")
   CHECK(run.checkpointer->Due(false, 11000));
   run.out.Drain();
   run.Begin(3);
-  CHECK(std::get<CheckpointRequest>(run.out.Drain().send.at(0).body).keep ==
+  CHECK(std::get<CheckpointRequest>(*run.out.Drain().send.at(0).body).keep ==
         std::vector<std::string>{CheckpointName(2)});  // the other one made room
   run.checkpointer->GiveUp(12000);
   CHECK_FALSE(run.checkpointer->Due(false, 20000));  // room was for one
@@ -152,7 +152,7 @@ TEST_CASE("what made room is not the oldest checkpoint if a hook reads that") {
   run.checkpointer->Hold("");
   run.out.Drain();
   run.Begin(4);
-  CHECK(std::get<CheckpointRequest>(run.out.Drain().send.at(0).body).keep ==
+  CHECK(std::get<CheckpointRequest>(*run.out.Drain().send.at(0).body).keep ==
         std::vector<std::string>{CheckpointName(1), CheckpointName(3)});
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("servers keep a checkpoint that is held") {
   run.checkpointer->Hold(CheckpointName(1));
   run.out.Drain();
   run.Begin(4);
-  CHECK(std::get<CheckpointRequest>(run.out.Drain().send.at(0).body).keep ==
+  CHECK(std::get<CheckpointRequest>(*run.out.Drain().send.at(0).body).keep ==
         std::vector<std::string>{CheckpointName(2), CheckpointName(3), CheckpointName(1)});
 }
 
@@ -188,7 +188,7 @@ TEST_CASE("a round that fails is tried again half a minute later, or at once if 
   const SchedulerEffects failed = run.out.Drain();
   REQUIRE(failed.send.size() == 1);
   CHECK(failed.send[0].reply_to == 9);
-  CHECK(std::get<ErrorReply>(failed.send[0].body).text.ends_with("server-2: disk full"));
+  CHECK(std::get<ErrorReply>(*failed.send[0].body).text.ends_with("server-2: disk full"));
   REQUIRE(failed.notices.size() == 1);
   CHECK(failed.notices[0].ends_with("training goes on, the last good one is none"));
   CHECK_FALSE(run.checkpointer->Due(false, 30999));
@@ -239,7 +239,7 @@ TEST_CASE("who asked is told where the newest checkpoint lies") {
   const SchedulerEffects answers = run.out.Drain();
   REQUIRE(answers.send.size() == 1);
   CHECK(answers.send[0].to == "observer");
-  CHECK(std::get<CheckpointDone>(answers.send[0].body).name == CheckpointName(3));
+  CHECK(std::get<CheckpointDone>(*answers.send[0].body).name == CheckpointName(3));
   CHECK_FALSE(run.checkpointer->has_waiters());
 }
 

@@ -23,7 +23,7 @@ struct Setup {
   bool Give(uint64_t worker, uint64_t sequence) {
     return generation.GiveLease({{worker}, sequence, false}, run, roster, 0, &advisor, &out);
   }
-  void Serve() { generation.ServePending(run, roster, 0, &advisor, &out); }
+  void Serve(int64_t now_ms = 0) { generation.ServePending(run, roster, now_ms, &advisor, &out); }
 
   Dataset train;
   RunContext run;
@@ -40,7 +40,7 @@ TEST_CASE("a lease answers the request") {
   REQUIRE(effects.send.size() == 1);
   CHECK(effects.send[0].to == "p11");
   CHECK(effects.send[0].reply_to == 7);
-  CHECK(std::holds_alternative<LeaseGrant>(effects.send[0].body));
+  CHECK(std::holds_alternative<LeaseGrant>(*effects.send[0].body));
 }
 
 TEST_CASE("requests that wait are served in their order, once there is work") {
@@ -60,6 +60,25 @@ TEST_CASE("requests that wait are served in their order, once there is work") {
   REQUIRE(effects.send.size() == 2);
   CHECK(effects.send[0].to == "p12");
   CHECK(effects.send[1].reply_to == 6);
+}
+
+TEST_CASE("while very many wait, and there is no more work than before, nobody looks at them") {
+  Setup run;
+  for (uint64_t worker = 100; worker < 400; ++worker) {
+    run.roster.Add(Join{}, {worker}, "p" + std::to_string(worker), 0);
+    if (!run.Give(worker, 1)) run.generation.pending.push_back({{worker}, 1, false});
+  }
+  const size_t waiting = run.generation.pending.size();
+  REQUIRE(waiting > 200);
+  run.Serve(10);
+  run.roster.Remove(run.generation.pending.back().worker);  // shows whether anybody looks
+  run.Serve(11);
+  CHECK(run.generation.pending.size() == waiting);
+  run.Serve(13);
+  CHECK(run.generation.pending.size() == waiting - 1);
+  for (const uint64_t worker : {100, 101, 102}) run.generation.pass.Return({worker});
+  run.Serve(13);  // there is more
+  CHECK(run.generation.pending.size() == waiting - 4);
 }
 
 TEST_CASE("requests of workers that are gone or ask again are forgotten") {

@@ -542,7 +542,7 @@ TEST_CASE("recovery: a ledger that cannot be written ends the run, and all are t
   CHECK(run.core().outcome().error().message == "ledger: no space left on device");
   CHECK(effects.ledger.empty());
   REQUIRE(effects.send.size() == 3);
-  for (const auto& out : effects.send) CHECK(std::get<Shutdown>(out.body).exit_code == 1);
+  for (const auto& out : effects.send) CHECK(std::get<Shutdown>(*out.body).exit_code == 1);
 }
 
 }  // namespace

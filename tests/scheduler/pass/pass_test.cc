@@ -219,7 +219,7 @@ TEST_CASE("synchronous: steps count in order, and servers are told once") {
   run.pass.Commit(run.run, run.roster, &run.out);
   const SchedulerEffects told = run.out.Drain();
   REQUIRE(told.send.size() == 1);
-  CHECK(std::get<CommitSteps>(told.send[0].body).committed == 1);
+  CHECK(std::get<CommitSteps>(*told.send[0].body).committed == 1);
   CHECK(told.sync_ledger);
   run.pass.CommitAgain(*run.roster.Find(kServer), &run.out);
   CHECK(run.out.Drain().send.size() == 1);

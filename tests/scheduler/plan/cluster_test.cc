@@ -55,7 +55,7 @@ TEST_CASE("a server is a member once it was reached") {
   CHECK(joined.is_new);
   const SchedulerEffects welcome = run.out.Drain();
   REQUIRE(welcome.send.size() == 1);
-  CHECK(std::get<JoinReply>(welcome.send[0].body).train_samples == 50);
+  CHECK(std::get<JoinReply>(*welcome.send[0].body).train_samples == 50);
   CHECK_FALSE(run.Join(1, Role::kServer, false).is_new);
 }
 
@@ -67,8 +67,21 @@ TEST_CASE("a server that is not reached in time is refused") {
   run.cluster.TendApplicants(run.now_ms, &run.out);
   const SchedulerEffects refused = run.out.Drain();
   REQUIRE(refused.send.size() == 1);
-  CHECK(std::get<ErrorReply>(refused.send[0].body).code == ErrorCode::kRefused);
+  CHECK(std::get<ErrorReply>(*refused.send[0].body).code == ErrorCode::kRefused);
   CHECK(refused.notices.at(0).starts_with("a server is refused: nobody answered"));
+}
+
+TEST_CASE("a server that asks while too many do is not answered, and asks again") {
+  Setup run;
+  for (uint64_t server = 1; server <= Admission::kMostApplicants; ++server) {
+    run.Join(server, Role::kServer, false);
+  }
+  run.out.Drain();
+  CHECK(run.Join(99, Role::kServer, false).member == nullptr);
+  CHECK(run.out.Drain().send.empty());  // a refusal would end it
+  run.cluster.admission.Answered({1}, {1});
+  run.Join(99, Role::kServer, false);
+  CHECK(run.out.Drain().probes.size() == 1);
 }
 
 TEST_CASE("what dslide doctor asks for is refused without a line") {
@@ -88,7 +101,7 @@ TEST_CASE("a worker that is gone has its batches dropped by the servers") {
   run.cluster.Drop(*run.cluster.roster.Find({11}), true, "is silent", 3, 5, &run.out);
   const SchedulerEffects effects = run.out.Drain();
   CHECK(effects.send.size() == 2);
-  CHECK(std::get<DropBatches>(effects.send[0].body).incarnation == Incarnation{11});
+  CHECK(std::get<DropBatches>(*effects.send[0].body).incarnation == Incarnation{11});
   CHECK(effects.notices.at(0) == "worker is silent: 3 leases returned");
   CHECK(run.out.journal().departures().back().lost);
   CHECK(run.cluster.roster.Find({11}) == nullptr);
@@ -110,7 +123,7 @@ TEST_CASE("a server that is left out may not come back at once") {
   Setup run;
   run.Start();
   run.cluster.LeaveOut({run.cluster.roster.Find({2})}, "is deaf", 5, &run.out);
-  CHECK(std::get<Shutdown>(run.out.Drain().send.at(0).body).exit_code == 75);
+  CHECK(std::get<Shutdown>(*run.out.Drain().send.at(0).body).exit_code == 75);
   const Cluster::Joined again = [&] {
     dslide::Join join;
     join.role = Role::kServer;
@@ -118,7 +131,7 @@ TEST_CASE("a server that is left out may not come back at once") {
     return run.cluster.OnJoin("p", {{{77}, {3}, 1, 0, 0}, join}, true, run.inputs, 6, &run.out);
   }();
   CHECK(again.member == nullptr);
-  CHECK(std::get<ErrorReply>(run.out.Drain().send.at(0).body).text.find("is deaf") !=
+  CHECK(std::get<ErrorReply>(*run.out.Drain().send.at(0).body).text.find("is deaf") !=
         std::string::npos);
 }
 
@@ -165,6 +178,57 @@ TEST_CASE("a server is unheard if no worker with batches in flight hears it") {
   CHECK(unheard(60'000) == 1);  // that one does not ask
 }
 
+TEST_CASE("time in which nobody has batches in flight is no stall of a newcomer") {
+  Setup run;
+  run.Start();
+  run.cluster.loads.Add({2}, 1, 0, true);
+  Heartbeat& beat = run.cluster.roster.Find({11})->heartbeat;
+  const auto stalling = [&](int64_t until_ms) {
+    size_t found = 0;
+    for (; run.now_ms <= until_ms; run.now_ms += 1000) {
+      run.cluster.roster.Heard({11}, "p11", run.now_ms);
+      found = run.cluster.Stalling(20'000, false, run.now_ms).size();
+    }
+    return found;
+  };
+  run.cluster.seats.OnBatch(1000);
+  CHECK(stalling(600'000) == 0);
+  beat.batches_in_flight = 1;
+  CHECK(stalling(619'000) == 0);
+  beat.batches_in_flight = 0;
+  CHECK(stalling(700'000) == 0);
+  beat.batches_in_flight = 1;
+  CHECK(stalling(701'000) == 1);
+  run.cluster.seats.OnBatch(run.now_ms);
+  CHECK(stalling(run.now_ms + 18'000) == 0);
+}
+
+TEST_CASE("a newcomer that comes back, or leaves, has as much to prove as before") {
+  Setup run;
+  run.Start();
+  run.cluster.loads.Add({2}, 1, 0, true);
+  const auto added = [&](uint64_t server) {
+    run.cluster.roster.Find({server})->added = true;
+    return run.cluster.roster.Find({server});
+  };
+  SUBCASE("it comes back") {
+    run.cluster.Drop(*added(2), true, "is silent", 0, 5, &run.out);
+    run.Join(2, Role::kServer);
+    REQUIRE(run.cluster.roster.Find({2}) != nullptr);
+    CHECK(run.cluster.loads.Unproven({2}));
+  }
+  SUBCASE("it leaves twice") {
+    for (int time = 0; time < 2; ++time) {
+      run.cluster.Drop(*added(2), false, "left", 0, 5, &run.out);
+      CHECK(run.cluster.admission.WhyBarred("tcp://host:2", 5).empty() == (time == 0));
+      if (time > 0) break;
+      run.Join(2, Role::kServer);
+      run.cluster.seats.Return({2}, 5);
+      run.cluster.roster.Find({2})->seated = true;
+    }
+  }
+}
+
 TEST_CASE("servers are unready only beside others that are ready") {
   Setup run;
   run.Start();
@@ -193,7 +257,7 @@ TEST_CASE("what makes no sense, and who comes too often, does not join") {
     const SchedulerEffects effects = run.out.Drain();
     REQUIRE(effects.send.size() <= 1);
     const auto* error =
-        effects.send.empty() ? nullptr : std::get_if<ErrorReply>(&effects.send[0].body);
+        effects.send.empty() ? nullptr : std::get_if<ErrorReply>(&*effects.send[0].body);
     CHECK(joined == (error == nullptr && !effects.send.empty()));
     return error == nullptr ? ErrorReply{ErrorCode::kMalformed, ""} : *error;
   };

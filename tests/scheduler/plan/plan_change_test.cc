@@ -62,7 +62,7 @@ TEST_CASE("a wave goes through all states: copies, pause, switch") {
   const SchedulerEffects ordered = run.out.Drain();
   REQUIRE(ordered.send.size() == 1);
   CHECK(ordered.send[0].to == "s2");
-  const auto& order = std::get<MoveSlots>(ordered.send[0].body);
+  const auto& order = std::get<MoveSlots>(*ordered.send[0].body);
   CHECK(order.slots == std::vector<uint32_t>{1});
 
   CHECK_FALSE(run.Advance());
@@ -163,7 +163,7 @@ TEST_CASE("targets that do not answer are asked again, then the wave is given up
   CHECK(run.change.state() == State::kIdle);
   const SchedulerEffects given_up = run.out.Drain();
   REQUIRE(given_up.send.size() == 1);
-  CHECK(std::get<MoveSlots>(given_up.send[0].body).slots.empty());
+  CHECK(std::get<MoveSlots>(*given_up.send[0].body).slots.empty());
   CHECK(given_up.notices.at(0) == "1 slot not copied within 600 s: given up, the owners stay");
 }
 

@@ -227,7 +227,7 @@ void FakeCluster::Apply(SchedulerCore::Effects effects) {
   }
   for (auto& outgoing : effects.send) {
     if (Dies()) return;
-    Deliver(outgoing.to, outgoing.body);
+    Deliver(outgoing.to, *outgoing.body);
   }
   notices.insert(notices.end(), effects.notices.begin(), effects.notices.end());
   notices.insert(notices.end(), effects.tunings.begin(), effects.tunings.end());

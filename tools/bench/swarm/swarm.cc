@@ -160,7 +160,7 @@ void Swarm::Apply(SchedulerEffects effects) {
   const double began_s = ThreadCpuSeconds();
   for (const auto& out : effects.send) {
     Message message;
-    message.body = out.body;
+    message.body = *out.body;
     totals_.messages_out++;
     totals_.bytes_out += Encode(message, WirePrecision::kFp32).size();
   }
@@ -197,12 +197,12 @@ void Swarm::Deliver(const SchedulerEffects::Outgoing& out) {
   const auto found = by_incarnation_.find(std::stoull(out.to));
   if (found == by_incarnation_.end()) return;
   Node* const node = found->second;
-  if (const auto* plan = std::get_if<Plan>(&out.body)) {
+  if (const auto* plan = std::get_if<Plan>(&*out.body)) {
     auto& shared = plans_[plan->version];
     if (!shared) shared = std::make_shared<const Plan>(*plan);
     return Later(node, DelayMs(), [this, node, shared] { ReceivePlan(node, shared); });
   }
-  Later(node, DelayMs(), [this, node, body = out.body] { Receive(node, body); });
+  Later(node, DelayMs(), [this, node, body = *out.body] { Receive(node, body); });
 }
 
 void Swarm::Send(Node* node, Body body) {
