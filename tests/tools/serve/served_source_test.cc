@@ -27,30 +27,43 @@ TEST_CASE(
   const std::string path = directory.path() + "/m.dslide";
   REQUIRE(WriteModelFile(*kSmall.Build(), path).ok());
   ServedSource source(path, {});
-  const auto served = source.Load();
+  const auto served = source.Load(0);
   REQUIRE(served.ok());
-  CHECK_FALSE(source.HasChanged());
+  CHECK_FALSE(source.IsToLoad(0));
   const TopKReply best = Best(kSmall.Build()), others = Best(kOther.Build());
   REQUIRE(best.ids != others.ids);
   CHECK(Best(*served).ids == best.ids);
 
   std::filesystem::resize_file(path, 100);  // as the beginning of cp does
   CHECK(Best(*served).ids == best.ids);
-  CHECK(source.HasChanged());
-  CHECK_FALSE(source.Load().ok());
-  CHECK_FALSE(source.HasChanged());
+  CHECK(source.IsToLoad(0));
+  CHECK_FALSE(source.Load(5).ok());
+  CHECK_FALSE(source.IsToLoad(5 + ServedSource::kRetryMs - 1));
+  CHECK(source.IsToLoad(5 + ServedSource::kRetryMs));
 
   REQUIRE(WriteModelFile(*kOther.Build(), path + ".new").ok());
   std::ofstream(path, std::ios::binary) << *ReadWholeFile(path + ".new");
   CHECK(Best(*served).ids == best.ids);
-  CHECK(source.HasChanged());
-  const auto newer = source.Load();
+  CHECK(source.IsToLoad(0));
+  const auto newer = source.Load(0);
   REQUIRE(newer.ok());
   CHECK(Best(*newer).ids == others.ids);
 
   std::filesystem::remove(path);
-  CHECK_FALSE(source.HasChanged());
+  CHECK_FALSE(source.IsToLoad(0));
   CHECK(Best(*newer).ids == others.ids);
+}
+
+TEST_CASE("served source: another checkpoint under the same name is another model") {
+  TempDirectory run;
+  const std::string manifest = run.path() + "/checkpoint/step-000000000001/manifest";
+  std::filesystem::create_directories(std::filesystem::path(manifest).parent_path());
+  std::ofstream(manifest) << "one";
+  ServedSource source(run.path(), {});
+  CHECK_FALSE(source.Load(0).ok());  // no model, but seen
+  CHECK_FALSE(source.IsToLoad(0));
+  REQUIRE(WriteWholeFile(manifest, "two").ok());
+  CHECK(source.IsToLoad(0));
 }
 
 }  // namespace

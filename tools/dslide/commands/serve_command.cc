@@ -4,8 +4,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "common/app/executable.h"
@@ -22,6 +28,7 @@ namespace dslide {
 namespace {
 
 constexpr int kDrainMs = 20'000;
+constexpr int kStopPollMs = 50;
 
 struct Task {
   std::string model, bind, name;
@@ -84,16 +91,40 @@ std::string Described(const Model& model) {
                      Plural(info.samples, "sample"));
 }
 
-// Loads newer models until the process is asked to stop.
-void WatchModel(const Task& task, StopSignals* stop, ServedSource* source,
-                PredictionService* service, ServeMetrics* metrics) {
+using LoadedModel = Result<std::shared_ptr<const Model>>;
+
+// Loads in a thread of its own, because that may take minutes. Nullopt: the process was asked to
+// stop, and the thread still loads.
+std::optional<LoadedModel> LoadUnlessStopped(ServedSource* source, StopSignals* stop) {
+  std::packaged_task<LoadedModel()> load([source] { return source->Load(MonotonicMillis()); });
+  std::future<LoadedModel> loaded = load.get_future();
+  std::thread(std::move(load)).detach();
+  while (loaded.wait_for(std::chrono::milliseconds(kStopPollMs)) != std::future_status::ready) {
+    if (stop->Take()) return std::nullopt;
+  }
+  return loaded.get();
+}
+
+// Ends the process where a thread may still load a model, which would read objects that are gone.
+[[noreturn]] void EndAtOnce() {
+  std::fflush(nullptr);
+  std::_Exit(0);
+}
+
+enum class Loading { kNone, kUnfinished };
+
+// Loads newer models until the process is asked to stop. Returns what is left of that.
+Loading WatchModel(const Task& task, StopSignals* stop, ServedSource* source,
+                   PredictionService* service, ServeMetrics* metrics) {
   pollfd stopped = {stop->fd(), POLLIN, 0};
   const int wait_ms = task.reload_s == 0 ? -1 : static_cast<int>(task.reload_s) * 1000;
   while (true) {
     const int ready = poll(&stopped, 1, wait_ms);
-    if (ready > 0 && stop->Take()) return;
-    if (ready != 0 || !source->HasChanged()) continue;
-    const auto model = source->Load();
+    if (ready > 0 && stop->Take()) return Loading::kNone;
+    if (ready != 0 || !source->IsToLoad(MonotonicMillis())) continue;
+    const std::optional<LoadedModel> loaded = LoadUnlessStopped(source, stop);
+    if (!loaded) return Loading::kUnfinished;
+    const LoadedModel& model = *loaded;
     if (model.ok()) {
       service->SetModel(*model);
       metrics->Loaded(**model);
@@ -105,6 +136,15 @@ void WatchModel(const Task& task, StopSignals* stop, ServedSource* source,
   }
 }
 
+// Answers the requests that have come. A second signal ends the wait.
+bool Drain(HttpServer* server, StopSignals* stop) {
+  const int64_t end_ms = MonotonicMillis() + kDrainMs;
+  while (!server->Drain(kStopPollMs)) {
+    if (stop->Take() || MonotonicMillis() >= end_ms) return false;
+  }
+  return true;
+}
+
 Status Serve(const ParsedArguments& arguments) {
   const Result<Task> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
@@ -114,7 +154,12 @@ Status Serve(const ParsedArguments& arguments) {
   ModelSourceOptions options;
   options.say = LogInfo;
   ServedSource source(task->model, options);
-  auto model = source.Load();
+  std::optional<LoadedModel> loaded = LoadUnlessStopped(&source, &stop);
+  if (!loaded) {
+    LogInfo("stopped while the model was loaded");
+    EndAtOnce();
+  }
+  LoadedModel& model = *loaded;
   DSLIDE_RETURN_IF_ERROR(model);
   metrics.Loaded(**model);
   const std::string described = Described(**model);
@@ -156,11 +201,13 @@ Status Serve(const ParsedArguments& arguments) {
   fmt::print("serving {} at http://{}:{}/\n", task->name, host == "*" ? "0.0.0.0" : host,
              (*server)->port());
   std::fflush(stdout);
-  WatchModel(*task, &stop, &source, &service, &metrics);
+  const Loading loading = WatchModel(*task, &stop, &source, &service, &metrics);
   router.StopBeingReady();
-  if (!(*server)->Drain(kDrainMs)) {
-    LogWarning(fmt::format("some requests were not answered within {} s", kDrainMs / 1000));
+  if (!Drain(server->get(), &stop)) {
+    LogWarning(fmt::format("some requests were not answered within {} s, or before a second signal",
+                           kDrainMs / 1000));
   }
+  if (loading == Loading::kUnfinished) EndAtOnce();
   return {};
 }
 

@@ -3,30 +3,37 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "common/checkpoint/layout.h"
 #include "common/checkpoint/manifest.h"
 
 namespace dslide {
 
-// Empty: nothing is there.
+// Of the file, or of the newest checkpoint's manifest. Empty: nothing is there.
 std::string ServedSource::Identity() const {
   struct stat status = {};
   if (stat(path_.c_str(), &status) != 0) return "";
+  std::string file = path_;
   if (S_ISDIR(status.st_mode)) {
     const Result<std::string> checkpoint = FindCheckpoint(path_);
-    return checkpoint.ok() ? *checkpoint : "";
+    if (!checkpoint.ok()) return "";
+    file = *checkpoint + "/" + kManifestName;
+    if (stat(file.c_str(), &status) != 0) return "";
   }
-  return fmt::format("{} {} {}.{:09}", status.st_ino, status.st_size, status.st_mtim.tv_sec,
-                     status.st_mtim.tv_nsec);
+  return fmt::format("{} {} {} {}.{:09}", file, status.st_ino, status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
-Result<std::shared_ptr<const Model>> ServedSource::Load() {
-  loaded_ = Identity();
-  return LoadModel(path_, options_);
+Result<std::shared_ptr<const Model>> ServedSource::Load(int64_t now_ms) {
+  seen_ = Identity();
+  Result<std::shared_ptr<const Model>> model = LoadModel(path_, options_);
+  failed_ms_ = model.ok() ? std::nullopt : std::optional(now_ms);
+  return model;
 }
 
-bool ServedSource::HasChanged() const {
+bool ServedSource::IsToLoad(int64_t now_ms) const {
   const std::string now = Identity();
-  return !now.empty() && now != loaded_;
+  if (now.empty()) return false;
+  return now != seen_ || (failed_ms_ && now_ms - *failed_ms_ >= kRetryMs);
 }
 
 }  // namespace dslide

@@ -1,7 +1,9 @@
 // Where a served model comes from, and whether there is a newer one now.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/error.h"
@@ -17,18 +19,23 @@ class ServedSource {
     options_.memory = ModelMemory::kCopied;
   }
 
+  // The same model is tried again so long after it could not be loaded.
+  static constexpr int64_t kRetryMs = 60'000;
+
   // The model, all of it in memory: the first request is as fast as the others, and a file that is
   // overwritten does no harm.
-  Result<std::shared_ptr<const Model>> Load();
-  // Whether the file was replaced, or the run has a newer checkpoint, since the last Load().
-  bool HasChanged() const;
+  Result<std::shared_ptr<const Model>> Load(int64_t now_ms);
+  // Whether the file was replaced, or the run has another newest checkpoint, since the last Load();
+  // or whether that failed, and is to be tried again.
+  bool IsToLoad(int64_t now_ms) const;
 
  private:
   std::string Identity() const;
 
   std::string path_;
   ModelSourceOptions options_;
-  std::string loaded_;  // Identity() when it was loaded
+  std::string seen_;                  // Identity() at the last Load()
+  std::optional<int64_t> failed_ms_;  // of the last Load(), if it failed
 };
 
 }  // namespace dslide
