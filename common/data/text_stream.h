@@ -26,6 +26,9 @@ std::string Quoted(std::string_view text);
 // Whether a line has nothing but blanks.
 bool IsBlank(std::string_view line);
 
+// Whether the path is a pipe, or something else whose content is gone once it was read.
+bool IsReadOnce(const std::string& path);
+
 // Movable, not thread-safe. Errors are kBadInput (kFailed if the machine is at fault) and start
 // with "name:line: ", of Open with "name: ". After an error Next returns that error again.
 class TextStream {

@@ -17,9 +17,9 @@
 #include "common/base/process.h"
 #include "common/checkpoint/checkpoint_hook.h"
 #include "common/checkpoint/layout.h"
+#include "common/data/text_stream.h"
 #include "common/security/run_keys.h"
 #include "scheduler/ledger/ledger.h"
-#include "tools/dslide/data/data_paths.h"
 
 namespace dslide {
 namespace {

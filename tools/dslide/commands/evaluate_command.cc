@@ -13,6 +13,7 @@
 #include "common/data/measures/label_counts.h"
 #include "common/data/measures/measures.h"
 #include "common/data/measures/metrics.h"
+#include "common/data/text_stream.h"
 #include "common/text/samples.h"
 #include "server/executor/executor.h"
 #include "tools/dslide/commands/commands.h"
@@ -175,8 +176,10 @@ std::vector<bool> LeftOutLabels(const std::vector<LabelCount>& counts, const Con
 Result<Frequencies> ReadFrequencies(const EvaluateTask& task, const Inference& model) {
   const bool json = task.ranking.json;
   const bool is_given = !task.train.empty();
-  const Result<Dataset> train =
-      ReadSamples(is_given ? task.train : model.config().train.data, model.input());
+  const std::string& path = is_given ? task.train : model.config().train.data;
+  const Result<Dataset> train = !is_given && IsReadOnce(path)
+                                    ? Result<Dataset>(BadInput(path + ": is read once"))
+                                    : ReadSamples(path, model.input());
   const bool of_numbers = model.preprocessor() == nullptr;
   if (train.ok()) {
     const std::vector<LabelCount> counts = CountLabels(*train);

@@ -18,6 +18,7 @@
 #include "common/config/config_keys.h"
 #include "common/data/checksum.h"
 #include "common/data/measures/metrics.h"
+#include "common/data/text_stream.h"
 #include "common/data/whole_file.h"
 #include "common/model/model_file.h"
 #include "scheduler/balance/model_size.h"

@@ -17,6 +17,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/data/output_file.h"
+#include "common/data/text_stream.h"
 #include "common/data/text_writer.h"
 #include "common/text/samples.h"
 #include "tools/dslide/data/data_commands.h"

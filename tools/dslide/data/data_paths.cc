@@ -34,13 +34,6 @@ std::FILE* MessagesBeside(const std::vector<std::string>& outputs) {
   return std::ranges::any_of(outputs, IsStandardOutput) ? stderr : stdout;
 }
 
-bool IsReadOnce(const std::string& path) {
-  std::error_code ignored;
-  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
-  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
-         !std::filesystem::is_directory(status);
-}
-
 Status CheckOutputs(const std::vector<std::string>& inputs,
                     const std::vector<OutputOption>& outputs) {
   std::vector<std::string> read;

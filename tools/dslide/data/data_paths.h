@@ -20,9 +20,6 @@ Result<std::string> InputPath(const std::string& path);
 // outputs goes to standard output.
 std::FILE* MessagesBeside(const std::vector<std::string>& outputs);
 
-// Whether the path is a pipe, or something else whose content is gone once it was read.
-bool IsReadOnce(const std::string& path);
-
 // An option that names outputs, and its value.
 struct OutputOption {
   std::string name;

@@ -8,6 +8,7 @@
 
 #include "common/base/process.h"
 #include "common/checkpoint/layout.h"
+#include "common/data/text_stream.h"
 #include "common/math/kernels.h"
 #include "common/model/index_probes.h"
 #include "common/model/model_builder.h"
@@ -69,6 +70,10 @@ Result<std::shared_ptr<const Model>> WithIndex(std::shared_ptr<const Model> mode
   Error why = BadInput("the run names no data");
   for (const std::string& path : {options.data, train.test, train.data}) {
     if (path.empty()) continue;
+    if (path != options.data && IsReadOnce(path)) {
+      why = BadInput(path + ": is read once");
+      continue;
+    }
     const Result<SparseRows> samples = FirstSamples(path, *model);
     if (samples.ok() && samples->rows() > 0) {
       const IndexTrial trial = ChooseProbes(std::move(model), Spread(*samples));
