@@ -408,6 +408,22 @@ TEST_CASE("evaluate and predict read standard input and write standard output") 
   CHECK(Contains(run.last_errors(), "--per-sample -: would be written twice"));
 }
 
+TEST_CASE("evaluate and export do not wait for a pipe that the run was trained on") {
+  TestRun run;
+  REQUIRE(run.Train({"--set", "train.epochs=1"})->Wait() == 0);
+  fs::rename(run.Path("test.txt"), run.Path("kept.txt"));
+  fs::remove(run.Path("train.txt"));
+  for (const char* name : {"train.txt", "test.txt"}) {
+    REQUIRE(mkfifo(run.Path(name).c_str(), 0600) == 0);
+  }
+  CHECK(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
+                           run.Path("kept.txt")}) == 0);
+  CHECK(Contains(run.last_output(), "without PSP, PSnDCG and bands: " + run.Path("train.txt") +
+                                        ": is read once (name the training file by --train)"));
+  CHECK(run.Run("dslide", {"export", run.run_directory(), "--to", run.Path("m.dslide")}) == 0);
+  CHECK(Contains(run.last_errors(), "index: none, " + run.Path("train.txt") + ": is read once"));
+}
+
 TEST_CASE("training data from standard input is kept in the run directory") {
   TestRun run;
   std::string text;
@@ -452,6 +468,8 @@ TEST_CASE("training data from standard input is kept in the run directory") {
                            "train.epochs=4", "--set", "train.data=-"}) == 0);
   const auto measured = Evaluate(&run, run.Path("train.ft"));
   CHECK(measured["p_at_1"] == 1.0);
+  Write(run.Path("blank.ft"), "\n" + text + "\n \n");  // training skips such lines too
+  CHECK(Evaluate(&run, run.Path("blank.ft"))["samples"] == 400);
   fs::remove(kept);
   CHECK(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
                            "train.epochs=5", "--set", "train.data=-"}) == 2);

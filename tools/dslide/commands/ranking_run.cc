@@ -86,7 +86,7 @@ Result<RankingRun> RankingRun::Open(RankingTask task) {
   DSLIDE_RETURN_IF_ERROR(
       CheckOutputs({(*model)->config().train.label_names}, {{"output", task.output}}));
   Result<SampleReader> reader = SampleReader::Open(
-      task.data, (*model)->input(), /*skip_blank=*/false,
+      task.data, (*model)->input(), /*skip_blank=*/task.wants_labels,
       task.wants_labels ? SampleReader::Lines::kExpanded : SampleReader::Lines::kWhole);
   DSLIDE_RETURN_IF_ERROR(reader);
   DSLIDE_RETURN_IF_ERROR(CheckFit(task, reader->header(), **model));
