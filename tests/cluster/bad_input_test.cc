@@ -281,6 +281,15 @@ TEST_CASE("a run directory that is in use stays as it is") {
   CHECK(train->Wait() == 85);
 }
 
+TEST_CASE("an address that was named is kept, also where it is the default one") {
+  TestRun run;
+  const auto train = run.Train(
+      {"--set", "train.epochs=1", "--set", "cluster.scheduler_bind=tcp://127.0.0.1:7700"});
+  REQUIRE(train->Wait().has_value());  // another program may have the port
+  const std::string config = ReadFile(run.run_directory() + "/config.ini");
+  CHECK(Contains(config + train->Errors(), "127.0.0.1:7700"));
+}
+
 TEST_CASE("a scheduler without servers says what it waited for, and asks for another try") {
   TestRun run;
   CHECK(run.Run("dslide-scheduler",

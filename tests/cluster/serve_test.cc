@@ -1,6 +1,9 @@
 // A trained model in one file, and served over HTTP by a real process while newer ones come.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <httplib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -153,6 +156,50 @@ TEST_CASE("serve: a damaged newer file is refused, and the present model stays")
   CHECK(served.process().Wait() == 0);
 }
 
+// A model file that gives nothing: loading it takes as long as its writer lets it.
+class EndlessFile {
+ public:
+  explicit EndlessFile(const std::string& path) : path_(path) {
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  }
+  ~EndlessFile() {
+    if (writer_ >= 0) close(writer_);
+  }
+  // Whether a process reads it.
+  bool IsRead() {
+    writer_ = open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    return writer_ >= 0;
+  }
+
+ private:
+  std::string path_;
+  int writer_ = -1;
+};
+
+TEST_CASE("serve: a signal ends it while a model is loaded") {
+  TestRun run;
+  EndlessFile first(run.Path("first.dslide")), second(run.Path("second.dslide"));
+  const auto loading = run.Start(
+      "dslide", {"serve", "--model", run.Path("first.dslide"), "--bind", "tcp://127.0.0.1:*"});
+  REQUIRE(WaitFor([&] { return first.IsRead(); }));
+  loading->Signal(SIGTERM);
+  CHECK(loading->Wait() == 0);
+  CHECK(Contains(loading->Errors(), "stopped while the model was loaded"));
+
+  REQUIRE(run.Train({"--set", "train.epochs=1"})->Wait() == 0);
+  const std::string file = run.Path("m.dslide");
+  REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--to", file}) == 0);
+  Served served(&run, file, {"--reload", "1"});
+  fs::rename(run.Path("second.dslide"), file);
+  fs::create_symlink(file, run.Path("second.dslide"));
+  REQUIRE(WaitFor([&] { return second.IsRead(); }));
+  const auto answer = served.Client().Post("/predict", Ask(7), "application/json");
+  REQUIRE(answer);
+  CHECK(answer->status == 200);
+  served.process().Signal(SIGTERM);
+  CHECK(served.process().Wait() == 0);
+}
+
 TEST_CASE("serve: with a token nobody is answered without it, but who asks for its health") {
   TestRun run;
   REQUIRE(run.Train({"--set", "train.epochs=1"})->Wait() == 0);
@@ -197,6 +244,8 @@ TEST_CASE("export and serve: wrong uses are told in one line") {
       {{"export", run.Path("text.txt"), "--to", run.Path("text.dslide"), "--data",
         run.Path("text.dslide")},
        "text.dslide: is the input"},
+      {{"export", run.Path("empty"), "--to", run.Path("m.npz"), "--data", run.Path("text.txt")},
+       "m.npz gets no index"},
       {{"serve"}, "--model"},
       {{"serve", "--model", none}, none},
       {{"serve", "--model", run.Path("text.txt")}, "text.txt"},

@@ -66,6 +66,11 @@ Status Export(const ParsedArguments& arguments) {
   if (format == Format::kModel && IsModelFile(from)) {
     return BadInput(fmt::format("{} is a model file already; name the run directory", from));
   }
+  if (format != Format::kModel && arguments.Has("data")) {
+    return BadInput(fmt::format(
+        "--data {}: {} gets no index that samples would measure; leave it out, or write a .dslide",
+        arguments.Get("data"), to));
+  }
   const Result<std::string> data = InputPath(arguments.Get("data"));
   DSLIDE_RETURN_IF_ERROR(data);
   DSLIDE_RETURN_IF_ERROR(CheckOutputs({from, *data}, {{"to", to}}));
@@ -100,7 +105,7 @@ int ExportCommand(int argc, char** argv) {
   line.Required("to", "FILE", "where to write");
   line.Option("rows", "bf16|int8|fp32",
               ".dslide: bf16 or int8; .safetensors: bf16 or fp32; others: fp32");
-  line.Option("data", "FILE", "samples that the index is measured on; default: train.test");
+  line.Option("data", "FILE", "samples that a .dslide's index is measured on; default: train.test");
   return RunExecutable("dslide export", line, argc, argv, Export);
 }
 

@@ -53,7 +53,12 @@ Status ShareMemory(uint32_t memory_mb, uint32_t servers, Launch* launch) {
 // The configuration of the children: the user's, completed for a launch on one machine. `base` has
 // what the user leaves open.
 Status Complete(const ParsedArguments& arguments, const Config& base, Launch* launch) {
-  Result<Config> config = LoadConfig(launch->config_file, launch->overrides, base);
+  // Any free port where nobody has named an address, not even the default one.
+  Config open = base;
+  if (open.cluster.scheduler_bind == ClusterConfig().scheduler_bind) {
+    open.cluster.scheduler_bind = kLaunchedBind;
+  }
+  Result<Config> config = LoadConfig(launch->config_file, launch->overrides, open);
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
   constexpr uint32_t kMaxProcesses = 1024;
@@ -69,7 +74,7 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
     launch->overrides.push_back(fmt::format("cluster.executors={}", LaunchedExecutors(*servers)));
   }
   DSLIDE_RETURN_IF_ERROR(ShareMemory(config->cluster.memory_mb, *servers, launch));
-  if (config->cluster.scheduler_bind == ClusterConfig().scheduler_bind) {
+  if (config->cluster.scheduler_bind == kLaunchedBind) {
     launch->overrides.push_back(fmt::format("cluster.scheduler_bind={}", kLaunchedBind));
   }
   config = LoadConfig(launch->config_file, launch->overrides, base);

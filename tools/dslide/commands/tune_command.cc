@@ -13,8 +13,10 @@
 #include "common/base/nearest.h"
 #include "common/config/config_fields.h"
 #include "common/data/numbers/number_file.h"
+#include "common/data/text_stream.h"
 #include "common/data/whole_file.h"
 #include "common/text/record_file.h"
+#include "tools/dslide/cluster/launcher.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/tune/tuner.h"
@@ -110,8 +112,12 @@ Status CheckData(const TrainConfig& train) {
 
 Result<TuneTask> NewTask(const ParsedArguments& arguments) {
   TuneTask task;
-  Result<Config> config = ConfigFromArguments(arguments);
+  Config launched;
+  launched.cluster.scheduler_bind = kLaunchedBind;
+  Result<Config> config =
+      LoadConfig(arguments.Get("config"), arguments.All("set"), std::move(launched));
   DSLIDE_RETURN_IF_ERROR(config);
+  DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
   task.base = std::move(*config);
   task.servers = task.base.cluster.servers;
   task.workers = std::max(1u, task.base.cluster.workers);
