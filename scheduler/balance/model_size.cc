@@ -1,7 +1,6 @@
 #include "scheduler/balance/model_size.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "common/run/dense_layers.h"
 #include "common/run/slot_rows.h"
@@ -82,8 +81,8 @@ uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_byt
 }
 
 uint64_t ModelMemoryBytes(const Config& config) {
-  const std::vector<uint64_t> slots = SlotMemoryBytes(config);
-  return std::accumulate(slots.begin(), slots.end(), uint64_t{0});
+  const RowMemory row = MemoryOfRows(config);
+  return InputRowCount(config.model) * row.input + config.model.labels * row.neuron;
 }
 
 }  // namespace dslide

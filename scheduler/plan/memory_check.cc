@@ -38,14 +38,15 @@ std::string WhyTooSmall(const Join& join, const Config& config, const Roster& ro
   if (bytes < slot_bytes) {
     return NoRoomForASlot(slot_bytes, slots, limit);
   }
-  uint64_t room = bytes / slot_bytes;
   const std::vector<const Member*> others = roster.Of(Role::kServer);
+  if (live || others.size() + 1 < config.cluster.servers) return "";
+  uint64_t room = bytes / slot_bytes;
   for (const Member* other : others) {
     room += other->memory_bytes == 0
                 ? slots
                 : WithDisk(config, other->memory_bytes, other->disk_bytes) / slot_bytes;
   }
-  if (live || others.size() + 1 < config.cluster.servers || room >= slots) return "";
+  if (room >= slots) return "";
   return NoRoomForTheModel(
       model_bytes, room, slots,
       limit + (others.empty() ? "" : " beside " + Plural(others.size(), "other")),

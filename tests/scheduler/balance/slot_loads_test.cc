@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "scheduler/balance/model_size.h"
@@ -307,6 +308,18 @@ TEST_CASE("a server tells nothing of others' slots, and nothing that has no end"
   CHECK(loads.SlotBytes(0) == uint64_t{1} << 46);
   CHECK(loads.MemoryUsed(kA) == uint64_t{1} << 46);
   CHECK(loads.SlotBytes(1) == 0);
+}
+
+TEST_CASE("the bytes of all slots are those of the model") {
+  for (const uint32_t labels : {3u, 40u, 1001u}) {
+    Config config;
+    config.model.hidden = 8;
+    config.model.dense = {8, 4};
+    config.cluster.slots = 16;
+    ResolveConfig(100, labels, &config);
+    const std::vector<uint64_t> slots = SlotMemoryBytes(config);
+    CHECK(ModelMemoryBytes(config) == std::accumulate(slots.begin(), slots.end(), uint64_t{0}));
+  }
 }
 
 }  // namespace
