@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "tests/attacks/lying_worker.h"
 
@@ -63,6 +64,29 @@ void FeatureValues(Strike& strike) {
     return true;
   });
 }
+// Within what a sum of replies can be; the scores are not.
+void RankHuge(Strike& strike) {
+  Poison(strike, Change<TopKRequest>([](TopKRequest* top) {
+           for (float& x : top->hidden.data) x = 0x1p60f;
+         }));
+}
+void TestFeatures(Strike& strike) {
+  Poison(strike, Change<EmbedRequest>([](EmbedRequest* embed) {
+           for (float& x : embed->features.values) x = embed->training ? x : 0x1p40f;
+         }));
+}
+// One sample has as many labels as a message holds.
+void LabelsWithoutEnd(Strike& strike) {
+  Poison(strike, Change<ActiveQuery>([](ActiveQuery* query) {
+           SparseRows& labels = query->labels;
+           if (labels.ids.empty()) return;
+           const uint32_t most = 1 + *std::ranges::max_element(labels.ids);
+           labels.ids.resize(most);
+           std::iota(labels.ids.begin(), labels.ids.end(), 0u);
+           std::fill(labels.offsets.begin() + 1, labels.offsets.end(), most);
+           query->label_totals[0] = most;
+         }));
+}
 void WrongLabels(Strike& strike) { Poison(strike, ExchangeLabels()); }
 void LabelsForeign(Strike& strike) {
   Poison(strike, Change<ActiveQuery>([](ActiveQuery* query) {
@@ -107,6 +131,17 @@ std::vector<Attack> All() {
        As::kWorker,
        "feature values of 1e30",
        FeatureValues,
+       {.alone = true}},
+      {"poison.rank-2e60", As::kWorker, "h of test samples is 2^60", RankHuge, {.alone = true}},
+      {"poison.test-features",
+       As::kWorker,
+       "features of test samples are 2^40",
+       TestFeatures,
+       {.alone = true}},
+      {"poison.labels-all",
+       As::kWorker,
+       "a sample has all labels up to the batch's largest",
+       LabelsWithoutEnd,
        {.alone = true}},
       {"poison.labels-wrong",
        As::kWorker,
