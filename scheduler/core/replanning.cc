@@ -156,7 +156,6 @@ void TakeStepsBack(RunState* run, int64_t now_ms) {
       run->checkpointer.Writing(run->roster())) {  // no plan begins while servers write
     return GoBack(run, now_ms);
   }
-  run->checkpointer.GiveUp(now_ms);
   run->generation.CancelChange(run->roster(), &run->out);
   const uint64_t before = run->pass().counted().batches;
   const CountedWork work = run->pass().TakeStepsBack(run->inputs, run->plan().version + 1);

@@ -234,24 +234,26 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
   return unheard;
 }
 
-std::vector<const Member*> Cluster::Owners() const {
+std::vector<const Member*> Cluster::Owners() const { return InPlan(true); }
+
+std::vector<const Member*> Cluster::InPlan(bool with_slots) const {
   const Plan& plan = seats.plan();
   const std::vector<bool> has_slots =
       ServersWith(plan, {0, static_cast<uint32_t>(plan.slot_owner.size())});
-  std::vector<const Member*> owners;
+  std::vector<const Member*> found;
   for (size_t seat = 0; seat < plan.servers.size(); ++seat) {
     const Member* server = roster.Find(plan.servers[seat].incarnation);
-    if (has_slots[seat] && server != nullptr && server->seated) owners.push_back(server);
+    if (has_slots[seat] == with_slots && server != nullptr && server->seated) {
+      found.push_back(server);
+    }
   }
-  return owners;
+  return found;
 }
 
 std::vector<const Member*> Cluster::Unproven(bool with_slots) const {
-  std::vector<const Member*> newcomers = roster.Seated();
-  std::erase_if(newcomers, [&](const Member* server) {
-    const auto seat = IndexOf(seats.plan(), server->incarnation);
-    return !seat || !loads.Unproven(server->incarnation) || seats.HaveSlots({*seat}) != with_slots;
-  });
+  std::vector<const Member*> newcomers = InPlan(with_slots);
+  std::erase_if(newcomers,
+                [&](const Member* server) { return !loads.Unproven(server->incarnation); });
   return newcomers;
 }
 

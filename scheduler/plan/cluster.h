@@ -85,7 +85,9 @@ struct Cluster {
 
   std::string KeyOf(Incarnation member) const;
   std::string OwnKeyOf(Incarnation server) const;
-  // Servers of the plan that have not proved themselves, those with slots or those without.
+  // Servers of the plan, those with slots or those without.
+  std::vector<const Member*> InPlan(bool with_slots) const;
+  // Those of them that have not proved themselves.
   std::vector<const Member*> Unproven(bool with_slots) const;
 
   std::string ReplacementLine() const;
