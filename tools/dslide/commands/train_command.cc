@@ -118,6 +118,22 @@ NewFiles NewFilesOf(const Launch& launch, const std::string& checkpoint_director
   return NewFiles(directories);
 }
 
+// Makes a new run directory that nobody has named, under the next name if another process has just
+// made it. An error is that of the launch.
+Status TakeDirectory(const ParsedArguments& arguments, Launch* launch) {
+  launch->made = NewFilesOf(*launch, launch->config.checkpoint.directory);
+  if (arguments.Has("run-dir")) return {};
+  std::error_code error;
+  fs::create_directories(fs::path(launch->run_directory).parent_path(), error);
+  while (!fs::create_directory(launch->run_directory, error) && !error) {
+    Result<std::string> next = RunDirectory(arguments);
+    DSLIDE_RETURN_IF_ERROR(next);
+    launch->run_directory = *std::move(next);
+    launch->made = NewFilesOf(*launch, launch->config.checkpoint.directory);
+  }
+  return {};
+}
+
 Status Run(Launch launch, StopSignals* signals) {
   return Launcher(std::move(launch), signals).Run();
 }
@@ -150,7 +166,7 @@ Status Train(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(launch);
   if (arguments.Has("from")) return TrainFromEarlier(arguments, *std::move(launch));
   DSLIDE_RETURN_IF_ERROR(Complete(arguments, {}, &*launch));
-  launch->made = NewFilesOf(*launch, launch->config.checkpoint.directory);
+  DSLIDE_RETURN_IF_ERROR(TakeDirectory(arguments, &*launch));
   StopSignals signals;
   return Run(*std::move(launch), &signals);
 }
