@@ -181,6 +181,7 @@ std::optional<RecordFormat> RecordFormatOf(std::string_view line) {
   ForEachPart(line, kBlanks,
               [&](std::string_view word) { labelled |= word.starts_with(kFastTextLabel); });
   if (labelled) return RecordFormat::kFastText;
+  if (IsLibsvmLine(line)) return std::nullopt;  // it may have tabs
   if (line.find('\t') != std::string_view::npos) return RecordFormat::kTsv;
   return std::nullopt;
 }

@@ -6,17 +6,18 @@ namespace dslide {
 namespace {
 
 constexpr std::string_view kDigits = "0123456789";
+constexpr std::string_view kBlanks = " \t";
 
 std::string_view WithoutComment(std::string_view line) {
   line = line.substr(0, line.find('#'));
   return line.substr(0, line.find_last_not_of(" \t\r") + 1);
 }
 
-// Removes the text up to the next space from *line, and spaces after it.
+// Removes the text up to the next blank from *line, and blanks after it.
 std::string_view TakeWord(std::string_view* line) {
-  const std::string_view word = line->substr(0, line->find(' '));
+  const std::string_view word = line->substr(0, line->find_first_of(kBlanks));
   line->remove_prefix(word.size());
-  line->remove_prefix(std::min(line->find_first_not_of(' '), line->size()));
+  line->remove_prefix(std::min(line->find_first_not_of(kBlanks), line->size()));
   return word;
 }
 
@@ -51,8 +52,13 @@ Result<std::optional<SampleView>> LibsvmReader::Next() {
     const auto line = stream_.Next();
     DSLIDE_RETURN_IF_ERROR(line);
     if (!line->has_value()) return std::optional<SampleView>();
-    const std::string_view sample = WithoutComment(**line);
+    std::string_view sample = WithoutComment(**line);
     if (sample.empty()) continue;
+    if (sample.find('\t') != std::string_view::npos) {
+      spaced_ = sample;
+      std::ranges::replace(spaced_, '\t', ' ');
+      sample = spaced_;
+    }
     const Result<SampleView> parsed = parser_.Parse(sample);
     if (!parsed.ok()) return stream_.BadLine(parsed.error().message);
     return std::optional(*parsed);

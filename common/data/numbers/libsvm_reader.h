@@ -2,12 +2,15 @@
 //
 //   line = [label *("," label)] *(" " feature ":" value) ["#" comment] "\n"
 //
+// with tabs for spaces as well.
+//
 // Labels and features are ids from 0 to 2^32 - 2. The rules of the Extreme Classification
 // Repository's format hold (common/data/xc_reader.h), with one exception: a line that is blank, or
 // a comment alone, is no sample.
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -34,6 +37,7 @@ class LibsvmReader {
  private:
   TextStream stream_;
   XcLineParser parser_;
+  std::string spaced_;  // scratch: a line with spaces in place of tabs
 };
 
 }  // namespace dslide

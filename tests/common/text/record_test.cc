@@ -30,6 +30,8 @@ TEST_CASE("a format is recognised by a line") {
   CHECK(RecordFormatOf("some words __label__a") == RecordFormat::kFastText);
   CHECK(RecordFormatOf("3 10 5") == std::nullopt);
   CHECK(RecordFormatOf("0,2 1:0.5 7:1") == std::nullopt);
+  CHECK(RecordFormatOf("0,2\t1:0.5\t7:1") == std::nullopt);
+  CHECK(RecordFormatOf("7 dwarfs\t1:0.5") == RecordFormat::kTsv);
   CHECK(RecordFormatOf("only words") == std::nullopt);
   CHECK(RecordFormatOf("__label__a\tsome words") == RecordFormat::kFastText);
   CHECK(RecordFormatOf("3\t10\t5") == std::nullopt);

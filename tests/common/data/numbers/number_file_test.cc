@@ -90,6 +90,12 @@ TEST_CASE("LIBSVM: samples, and sizes by the greatest ids") {
   CHECK(data->num_labels() == 4);
 }
 
+TEST_CASE("LIBSVM: tabs are as good as spaces") {
+  const Folder folder;
+  CHECK(IsLibsvmLine("3,1\t0:0.5\t7:2"));
+  CHECK(Read(folder.Write("3,1\t0:0.5\t7:2\n\t1:1 2:1\n")) == Samples{"1,3|0,7|0.5,2", "|1,2|1,1"});
+}
+
 TEST_CASE("LIBSVM: features that a model lacks are left out, labels stay") {
   const Folder folder;
   const std::string path = folder.Write("5 0:1 3:1 4:2\n1 9:1\n");
