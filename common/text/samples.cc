@@ -207,6 +207,19 @@ Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile 
   return loaded;
 }
 
+// All labels were there when the file was read for the preprocessor, unless it has grown since.
+Status CheckLabelsKnown(const std::string& path, const Dataset& data) {
+  for (size_t i = 0; i < data.size(); ++i) {
+    const auto is_new = [&](uint32_t id) { return id >= data.num_labels(); };
+    if (std::ranges::none_of(data[i].labels, is_new)) continue;
+    return BadInput(fmt::format(
+        "{}: sample {} has a label that the file lacked when it was read before; name a file that "
+        "nobody writes to",
+        path, i + 1));
+  }
+  return {};
+}
+
 Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordFormat format,
                                             const TrainingInput& input, int64_t start_ms) {
   TrainingSamples loaded;
@@ -222,8 +235,9 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
   loaded.data = *std::move(data);
   loaded.inverse_propensities = InversePropensities(loaded.data);
   loaded.description = Described(path, NameOf(format), loaded.data, start_ms);
-  // The preprocessor knows the labels that stay.
-  if (input.min_label_samples > 1) {
+  if (input.min_label_samples <= 1) {
+    DSLIDE_RETURN_IF_ERROR(CheckLabelsKnown(path, loaded.data));
+  } else {  // the preprocessor knows the labels that stay
     LeaveOutLabels(
         path, input.min_label_samples,
         [known = loaded.preprocessor->num_labels()](uint32_t id) { return id < known; }, &loaded);

@@ -12,6 +12,7 @@
 #include "common/base/random.h"
 #include "common/base/temporary_directory.h"
 #include "common/text/line_blocks.h"
+#include "common/text/samples.h"
 
 namespace dslide {
 namespace {
@@ -369,6 +370,23 @@ TEST_CASE("a sample has the labels already whose names are words of it") {
   CHECK(own("apple pear") == std::vector<std::string>{"Apple", "PEAR"});
   CHECK(own("fig kiwi") == std::vector<std::string>{});  // no training text has a kiwi
   CHECK(own("plum") == std::vector<std::string>{"plum"});
+}
+
+TEST_CASE("a training file that has grown between two readings is refused") {
+  const std::string before = R"({"text": "a b", "labels": ["one"]})"
+                             "\n";
+  const std::string more = R"({"text": "a", "labels": ["two"]})"
+                           "\n";
+  const File file(before + more);
+  TrainingInput input;
+  input.known = std::make_shared<const Preprocessor>(Fitted(before, WordsOnly()));
+  const Result<TrainingSamples> grown = LoadTrainingSamples(file.path(), input);
+  REQUIRE_FALSE(grown.ok());
+  CHECK(grown.error().kind == ErrorKind::kBadInput);
+  CHECK(grown.error().message ==
+        file.path() +
+            ": sample 2 has a label that the file lacked when it was read before; name a file that "
+            "nobody writes to");
 }
 
 }  // namespace
