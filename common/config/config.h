@@ -270,7 +270,7 @@ struct DataFacts {
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const DataFacts& facts = {});
 
 // train.epochs where it is left open.
-uint32_t DerivedEpochs(uint64_t samples);
+uint32_t DerivedEpochs(const TextConfig& text, uint64_t samples);
 
 // model.hidden as it is written: "512", "1024,256".
 std::string HiddenText(const ModelConfig& model);

@@ -126,7 +126,9 @@ Config WithoutGrowth(Config config) {
   return config;
 }
 
-uint32_t DerivedEpochs(uint64_t samples) { return ScheduleFor(samples).epochs; }
+uint32_t DerivedEpochs(const TextConfig& text, uint64_t samples) {
+  return IsOfTokens(text) ? kTokenEpochs : ScheduleFor(samples).epochs;
+}
 
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const DataFacts& facts) {
   DSLIDE_CHECK(features > 0 && labels > 0);
@@ -158,7 +160,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   }
   if (config->train.audit < 0.0f) config->train.audit = 0.0f;
   if (config->train.epochs == 0) {
-    config->train.epochs = of_tokens ? kTokenEpochs : DerivedEpochs(facts.samples);
+    config->train.epochs = DerivedEpochs(config->text, facts.samples);
   }
   if (config->train.batch == 0) config->train.batch = ScheduleFor(facts.samples).batch;
   if (config->train.learning_rate == 0.0f) {

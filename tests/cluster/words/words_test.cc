@@ -158,5 +158,19 @@ TEST_CASE("the next item of a session is that of the chain") {
   CHECK(Contains(run.last_output(), "\nitem-31:"));
 }
 
+TEST_CASE("tune takes sessions, and tries as many epochs as a run of them has") {
+  TestRun run;
+  WriteChains(run.Path("train.txt"), 200, 1);
+  WriteChains(run.Path("test.txt"), 50, 2);
+  REQUIRE_MESSAGE(
+      run.Run("dslide",
+              {"tune", "--run-dir", run.run_directory(), "--set", "text.format=sessions", "--set",
+               "train.data=" + run.Path("train.txt"), "--set", "train.test=" + run.Path("test.txt"),
+               "--set", "model.hidden=16", "--set", "cluster.executors=1", "--search",
+               "train.learning_rate=0.5x", "--minutes", "5"}) == 0,
+      run.last_errors());
+  CHECK(Contains(ReadFile(run.run_directory() + "/best.ini"), "epochs = 5\n"));
+}
+
 }  // namespace
 }  // namespace dslide::words_test

@@ -16,6 +16,7 @@
 #include "common/data/text_stream.h"
 #include "common/data/whole_file.h"
 #include "common/text/record_file.h"
+#include "common/text/tokens.h"
 #include "tools/dslide/cluster/launcher.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/data/data_paths.h"
@@ -74,7 +75,12 @@ Status ReadOptions(const ParsedArguments& arguments, TuneTask* task) {
 }
 
 // Whether the file can be opened and begins a known format; the trials read the rest.
-Status CheckBeginning(const std::string& path) {
+Status CheckBeginning(const std::string& path, const TextConfig& text) {
+  if (IsOfTokens(text)) {
+    const Result<TextStream> stream = OpenTokenFile(path);
+    DSLIDE_RETURN_IF_ERROR(stream);
+    return {};
+  }
   if (const auto matrices = MatrixPathsOf(path)) {
     const Result<NumberFile> file = NumberFile::OpenMatrices(*matrices);
     DSLIDE_RETURN_IF_ERROR(file);
@@ -90,7 +96,8 @@ Status CheckBeginning(const std::string& path) {
   return {};
 }
 
-Status CheckData(const TrainConfig& train) {
+Status CheckData(const Config& config) {
+  const TrainConfig& train = config.train;
   if (train.data.empty()) {
     return BadInput("train.data is empty: name the training file by --set train.data=FILE");
   }
@@ -101,8 +108,8 @@ Status CheckData(const TrainConfig& train) {
         "{} = {}: is read once, but each trial reads it; write it to a file and name that", key,
         path));
   }
-  DSLIDE_RETURN_IF_ERROR(CheckBeginning(train.data));
-  if (!train.test.empty()) return CheckBeginning(train.test);
+  DSLIDE_RETURN_IF_ERROR(CheckBeginning(train.data, config.text));
+  if (!train.test.empty()) return CheckBeginning(train.test, config.text);
   return BadInput(fmt::format(
       "train.test is empty: settings are compared on samples that are not trained on; divide the "
       "training file (dslide data split {} --share 0.1 --part dev.jsonl --rest train.jsonl, say) "
@@ -122,7 +129,7 @@ Result<TuneTask> NewTask(const ParsedArguments& arguments) {
   task.servers = task.base.cluster.servers;
   task.workers = std::max(1u, task.base.cluster.workers);
   DSLIDE_RETURN_IF_ERROR(ReadOptions(arguments, &task));
-  DSLIDE_RETURN_IF_ERROR(CheckData(task.base.train));
+  DSLIDE_RETURN_IF_ERROR(CheckData(task.base));
   MakePathsAbsolute(&task.base);
   task.base.cluster.servers = task.servers;
   task.base.cluster.workers = task.workers;

@@ -230,7 +230,7 @@ Status Tuner::Search(const Trial& first) {
   if (base.epochs == 0) {
     const Result<uint64_t> samples = SamplesOfEpoch(runner_->Path(first.number));
     DSLIDE_RETURN_IF_ERROR(samples);
-    base.epochs = DerivedEpochs(*samples);
+    base.epochs = DerivedEpochs(task_.base.text, *samples);
   }
   if (axes_.empty()) axes_ = DefaultAxes(task_.base, *effective);
   const std::vector<Candidate> candidates =
