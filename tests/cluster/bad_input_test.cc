@@ -273,12 +273,24 @@ TEST_CASE("a run directory that is in use stays as it is") {
                            "cluster.status_bind="};
     arguments.insert(arguments.end(), more.begin(), more.end());
     CHECK(run.Run("dslide", arguments) == 75);
-    CHECK(run.last_errors().find("ledger") != std::string::npos);
+    CHECK(run.last_errors() ==
+          "dslide train: " + run.run_directory() + ": another dslide train works there\n");
+    arguments[0] = "--resume";
+    CHECK(run.Run("dslide-scheduler", arguments) == 75);
+    CHECK(Contains(run.last_errors(), "ledger"));
     CHECK(run.SchedulerAddress() == address);
     CHECK(ReadFile(run.run_directory() + "/config.ini") == config);
   }
   train->Signal(SIGTERM);
   CHECK(train->Wait() == 85);
+}
+
+TEST_CASE("settings of a run that goes on are checked with its own") {
+  TestRun run;
+  REQUIRE(run.Train({"--set", "train.epochs=1", "--set", "train.staleness=0"})->Wait() == 0);
+  // Only with train.staleness = 0, which is not the default.
+  CHECK(run.Run("dslide", {"run", "start", run.run_directory(), "--set", "train.audit=0.1"}) == 0);
+  CHECK(Contains(run.last_output(), "the run is finished, 1 epoch trained"));
 }
 
 TEST_CASE("an address that was named is kept, also where it is the default one") {

@@ -21,6 +21,7 @@
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/checkpoint/disk_use.h"
+#include "common/checkpoint/layout.h"
 #include "common/checkpoint/manifest.h"
 #include "tools/dslide/cluster/child_process.h"
 #include "tools/dslide/commands/command_table.h"
@@ -310,7 +311,10 @@ Status StartRun(const ParsedArguments& arguments) {
   // An address that the configuration names is kept, also where it is the default one.
   Config base;
   base.cluster.scheduler_bind = kAnyPort;
-  const Result<Config> config = LoadConfig(arguments.Get("config"), arguments.All("set"), base);
+  // As the scheduler will read it: a run that goes on has a configuration.
+  std::string from = arguments.Get("config");
+  if (from.empty() && fs::exists(directory + "/" + kLedgerName)) from = directory + "/config.ini";
+  const Result<Config> config = LoadConfig(from, arguments.All("set"), base);
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
   if (is_new && config->cluster.scheduler_bind == kAnyPort) {
