@@ -215,6 +215,18 @@ void Swarm::Send(Node* node, Body body) {
         });
 }
 
+void Swarm::AskToJoin(Node* node) {
+  Join join;
+  join.role = node->role;
+  join.cores = 2;
+  join.name = node->name;
+  if (node->role == Role::kServer) {
+    join.address = "tcp://server:" + node->peer;
+    join.memory_bytes = uint64_t{8} << 30;
+  }
+  Send(node, join);
+}
+
 void Swarm::ComeUp(Node* node) {
   by_incarnation_.erase(node->life);
   node->up = true;
@@ -229,15 +241,7 @@ void Swarm::ComeUp(Node* node) {
   node->asked = false;
   node->paused_until_ms = 0;
   whole_.first = 0;
-  Join join;
-  join.role = node->role;
-  join.cores = 2;
-  join.name = node->name;
-  if (node->role == Role::kServer) {
-    join.address = "tcp://server:" + node->peer;
-    join.memory_bytes = uint64_t{8} << 30;
-  }
-  Send(node, join);
+  AskToJoin(node);
   const bool serves = node->role == Role::kServer;
   const int64_t lasts_ms = serves ? weather_.ServerFailureMs() : weather_.SessionMs();
   const bool goodbye = !serves && weather_.SaysGoodbye();
@@ -290,6 +294,8 @@ void Swarm::SetSiteUp(uint32_t site, bool up) {
 }
 
 void Swarm::Beat(Node* node) {
+  Later(node, settings_.heartbeat_ms, [this, node] { Beat(node); });
+  if (!node->joined) return AskToJoin(node);  // a Join may go without an answer
   Heartbeat beat;
   if (node->role == Role::kServer) {
     if (!node->slots.empty()) {
@@ -301,7 +307,6 @@ void Swarm::Beat(Node* node) {
     beat.longest_batch_us = static_cast<uint32_t>(1000 * node->batch_ms);
   }
   Send(node, std::move(beat));
-  Later(node, settings_.heartbeat_ms, [this, node] { Beat(node); });
 }
 
 // Slots differ by what their labels are worth: the first ones are asked for most.

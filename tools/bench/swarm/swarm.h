@@ -89,6 +89,7 @@ class Swarm {
 
   // Members.
   void Send(Node* node, Body body);
+  void AskToJoin(Node* node);
   void ComeUp(Node* node);
   void GoDown(Node* node, bool goodbye);
   void Beat(Node* node);
