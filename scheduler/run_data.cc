@@ -16,6 +16,7 @@
 #include "common/data/checksum.h"
 #include "common/data/measures/metrics.h"
 #include "common/data/numbers/matrix_reader.h"
+#include "common/data/text_stream.h"
 #include "scheduler/kept_input.h"
 
 namespace dslide {
@@ -144,6 +145,15 @@ Status CheckDataFiles(const TrainConfig& train) {
   }
   if (train.data.empty()) {
     return BadInput("train.data is not set; name the training file by --set train.data=FILE");
+  }
+  for (const auto& [key, path] :
+       {std::pair("train.data", train.data), {"train.test", train.test}}) {
+    const bool is_stream = path == train.data && train.open_vocabulary;
+    if (path == "-" || is_stream || !IsReadOnce(path)) continue;
+    return BadInput(
+        fmt::format("{} = {} is read once, and a run that goes on reads it again; name a file, or "
+                    "give training data on standard input by --set train.data=-",
+                    key, path));
   }
   DSLIDE_RETURN_IF_ERROR(CheckFile("train.test", train.test));
   return CheckFile("train.label_names", train.label_names);

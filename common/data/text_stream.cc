@@ -248,6 +248,7 @@ TextStream::TextStream(std::string name, std::unique_ptr<Decoder> decoder, uint6
       decoder_(std::move(decoder)),
       most_bytes_(most_bytes),
       buffer_(kChunkBytes) {}
+
 bool IsReadOnce(const std::string& path) {
   struct stat status = {};
   return stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);

@@ -265,9 +265,8 @@ struct HttpServer::Impl {
   // Waits until the server's thread has begun what the kernel has for it by now. In a turn that
   // thread accepts connections, in their order, and reads all that have something: the connection
   // of the first ping is accepted after those, and that of the second in a later turn.
-  void CatchUp(int limit_ms) const {
-    const int each_ms = std::clamp(limit_ms / 2, 1, kMostPingMs);
-    (void)(AskOnce(bound, kPing, each_ms) && AskOnce(bound, kPing, each_ms));
+  void CatchUp() const {
+    (void)(AskOnce(bound, kPing, kMostPingMs) && AskOnce(bound, kPing, kMostPingMs));
   }
 
   MHD_Result Begin(MHD_Connection* connection, const char* path, const char* method, void** state) {
@@ -409,7 +408,7 @@ int HttpServer::port() const { return PortOf(impl_->bound); }
 
 bool HttpServer::Drain(int limit_ms) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
-  if (!impl_->draining.exchange(true)) impl_->CatchUp(limit_ms);
+  if (!impl_->draining.exchange(true)) impl_->CatchUp();
   if (impl_->listener < 0) impl_->listener = MHD_quiesce_daemon(impl_->daemon);
   std::unique_lock lock(impl_->mutex);
   return impl_->idle.wait_until(lock, end, [this] { return impl_->exchanges.empty(); });

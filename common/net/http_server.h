@@ -74,8 +74,9 @@ class HttpServer {
   int port() const;
 
   // Accepts no more connections, closes each that has its response, and waits until all requests
-  // that have come are answered and sent, at most `limit_ms`. False: some were not. What is on its
-  // way in the kernel has come, unless there are as many connections as there may be.
+  // that have come are answered and sent, at most `limit_ms`, the first time up to two seconds
+  // more. False: some were not. What is on its way in the kernel has come, unless there are as many
+  // connections as there may be.
   bool Drain(int limit_ms);
 
  private:

@@ -175,7 +175,7 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
     if (member.added && loads.Unproven(gone) &&
         admission.WhyBarred(member.address, now_ms).empty()) {
       const std::string line = fmt::format(
-          "the server at {} was lost twice soon after it had joined; it is left out for some time",
+          "the server at {} has gone twice soon after it had joined; it is left out for some time",
           member.address);
       const std::string key = OwnKeyOf(gone);
       admission.Strike(member.address, line, now_ms);

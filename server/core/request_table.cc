@@ -239,7 +239,7 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
     return Reply(request.asker, StalePlan(seat.plan.version), now_us, out);
   }
   const bool out_of_range = progress == RequestRound::Progress::kOutOfRange;
-  if (out_of_range && of_worker && numbers_.IsDiverged(sender, *asked, out)) {
+  if (out_of_range && of_worker && numbers_.IsDiverged(sender, *asked)) {
     const ErrorReply diverged{ErrorCode::kRefused,
                               "training diverged: numbers are no longer finite; lower "
                               "train.learning_rate and go on from an earlier checkpoint"};

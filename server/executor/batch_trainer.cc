@@ -150,7 +150,7 @@ std::string BatchTrainer::WhyNotAsked(const ActiveQuery& request, uint32_t sampl
 // Why the block of a batch's labels is too large for the memory of batches in flight; empty: it is
 // not. Each distinct label here takes a number of each sample.
 std::string BatchTrainer::WhyTooManyLabels(const SparseRows& labels, uint32_t samples) const {
-  const uint64_t most = batches_.most_bytes() / 2 / sizeof(float) / std::max(samples, 1u);
+  const uint64_t most = 2 * batches_.most_bytes() / sizeof(float) / std::max(samples, 1u);
   if (labels.ids.size() <= most) return "";
   std::vector<uint32_t> here;
   for (const uint32_t id : labels.ids) {

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "common/security/keys.h"
-
 namespace dslide {
 namespace {
 

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/security/keys.h"
 
 namespace dslide {
 
@@ -49,6 +50,9 @@ class NormBound {
   // Whether a batch with this largest norm is taken. Rows of zeros say nothing. Infinity is too
   // large from the first batch on.
   [[nodiscard]] bool Takes(Incarnation sender, const BatchId& batch, float norm);
+
+  // The same for a batch that cannot be too large, and is no suspect.
+  void NoteTaken(Incarnation sender) { NoteTaken(FingerprintOf(sender)); }
 
   // A worker has left: who is there now need not agree with it.
   void Forget(Incarnation sender);

@@ -64,15 +64,19 @@ float MostSummed(const ServerSeat& seat) {
   return 2 * kMostReplied * servers / (1.0f - seat.config.train.dropout_hidden);
 }
 
-// The batch that a request asks about without changing the model. An EmbedPush has changed it for
-// its own batch; what it is answered is about the next one.
-std::optional<BatchId> QuestionAbout(const Body& request) {
-  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return embed->batch;
-  if (const auto* query = std::get_if<ActiveQuery>(&request)) return query->batch;
-  if (const auto* top = std::get_if<TopKRequest>(&request)) return top->batch;
+// What a request asks about without changing the model: which batch, and for what kind of reply. An
+// EmbedPush has changed it for its own batch; what it is answered is about the next one.
+struct Question {
+  BatchId batch;
+  size_t kind = 0;
+};
+std::optional<Question> QuestionOf(const Body& request) {
+  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return Question{embed->batch, 0};
+  if (const auto* query = std::get_if<ActiveQuery>(&request)) return Question{query->batch, 1};
+  if (const auto* top = std::get_if<TopKRequest>(&request)) return Question{top->batch, 2};
   const auto* push = std::get_if<EmbedPush>(&request);
   if (push == nullptr || !push->next) return std::nullopt;
-  return push->next->batch;
+  return Question{push->next->batch, 0};
 }
 
 std::string WhyFeaturesAreAbsurd(const EmbedRequest& request) {
@@ -192,24 +196,22 @@ std::string NumberCheck::WhyTooLarge(Incarnation sender, const Body& request, Se
   return "";
 }
 
-bool NumberCheck::IsDiverged(Incarnation sender, const Body& request, ServerOutbox* out) {
-  const std::optional<BatchId> batch = QuestionAbout(request);
-  return !batch || TakesReply(sender, *batch, std::numeric_limits<float>::infinity(), out);
+bool NumberCheck::IsDiverged(Incarnation sender, const Body& request) {
+  const std::optional<Question> question = QuestionOf(request);
+  constexpr float kOutOfRange = std::numeric_limits<float>::infinity();
+  return !question || replies_[question->kind].Takes(sender, question->batch, kOutOfRange);
 }
 
 void NumberCheck::NoteInRange(Incarnation sender, const Body& request, ServerOutbox* out) {
-  if (!replies_.has_suspects()) return;
-  if (const auto batch = QuestionAbout(request)) (void)TakesReply(sender, *batch, 1, out);
-}
-
-bool NumberCheck::TakesReply(Incarnation sender, const BatchId& batch, float norm,
-                             ServerOutbox* out) {
-  const bool takes = replies_.Takes(sender, batch, norm);
-  for (const NormBound::Lie& lie : replies_.TakeLies()) {
+  const std::optional<Question> question = QuestionOf(request);
+  if (!question) return;
+  NormBound& bound = replies_[question->kind];
+  if (!bound.has_suspects()) return bound.NoteTaken(sender);
+  (void)bound.Takes(sender, question->batch, 1);
+  for (const NormBound::Lie& lie : bound.TakeLies()) {
     out->NoteOffence(Offence{lie.sender.value, lie.batch,
                              "a request led to numbers that another worker's does not", 0});
   }
-  return takes;
 }
 
 std::string NumberCheck::Judge(NormBound* bound, const char* what, Incarnation sender,
@@ -221,10 +223,10 @@ std::string NumberCheck::Judge(NormBound* bound, const char* what, Incarnation s
                              0});
   }
   if (takes) return "";
-  std::string why = fmt::format(
-      "{}: {:g} is far above those of other batches (bound "
-      "{:g})",
-      what, norm, bound->BoundOf(sender).value_or(0));
+  const std::optional<float> most = bound->BoundOf(sender);
+  std::string why = most ? fmt::format("{}: {:g} is far above those of other batches (bound {:g})",
+                                       what, norm, *most)
+                         : fmt::format("{}: numbers are out of range", what);
   out->WarnOfPeer(fmt::format("the worker {:016x}, batch {}.{}.{}: {}", sender.value, batch.epoch,
                               batch.unit, batch.index, why));
   return why;
@@ -264,9 +266,10 @@ void NumberCheck::NoteReply(Incarnation sender, const BatchId& batch, const Acti
 }
 
 void NumberCheck::DropWorker(Incarnation worker) {
-  for (NormBound* bound : {&features_, &hidden_, &weights_, &gradient_, &dense_, &replies_}) {
+  for (NormBound* bound : {&features_, &hidden_, &weights_, &gradient_, &dense_}) {
     bound->Forget(worker);
   }
+  for (NormBound& bound : replies_) bound.Forget(worker);
   std::erase_if(open_, [&](const auto& entry) {
     if (entry.first.first != worker) return false;
     numbers_ -= entry.second.log_sums.size();

@@ -17,6 +17,7 @@
 // fp32. Owned by the network thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -50,7 +51,7 @@ class NumberCheck {
   // if the request has changed the model. Otherwise the request's own numbers may have led there,
   // and a second worker has to find the same for its batch (or the only worker, NormBound::kTries
   // times).
-  [[nodiscard]] bool IsDiverged(Incarnation sender, const Body& request, ServerOutbox* out);
+  [[nodiscard]] bool IsDiverged(Incarnation sender, const Body& request);
   // The reply to this worker's request is in range.
   void NoteInRange(Incarnation sender, const Body& request, ServerOutbox* out);
   void DropWorker(Incarnation worker);
@@ -70,13 +71,14 @@ class NumberCheck {
   std::string WhyLogIsAbsurd(Incarnation sender, const GradientPush& request,
                              const ServerSeat& seat) const;
   std::string WhyTooLarge(Incarnation sender, const Body& request, ServerOutbox* out);
-  bool TakesReply(Incarnation sender, const BatchId& batch, float norm, ServerOutbox* out);
   std::string Judge(NormBound* bound, const char* what, Incarnation sender, const BatchId& batch,
                     float norm, ServerOutbox* out);
   Open& Remember(const Key& key);
 
   NormBound features_, hidden_, weights_, gradient_, dense_;
-  NormBound replies_;  // infinity: the reply was out of range
+  // By the kind of reply; infinity: it was out of range. An EmbedReply in range says nothing about
+  // the ActiveReply to the same batch.
+  std::array<NormBound, 3> replies_;
   std::map<Key, Open> open_;
   size_t numbers_ = 0;
   uint64_t turn_ = 0;

@@ -66,9 +66,12 @@ void FeatureValues(Strike& strike) {
 }
 // Within what a sum of replies can be; the scores are not.
 void RankHuge(Strike& strike) {
-  Poison(strike, Change<TopKRequest>([](TopKRequest* top) {
-           for (float& x : top->hidden.data) x = 0x1p60f;
-         }));
+  LyingOptions options;
+  options.copies = 5;
+  options.twist = Change<TopKRequest>([](TopKRequest* top) {
+    for (float& x : top->hidden.data) x = 0x1p60f;
+  });
+  RunLyingWorker(strike, options);
 }
 void TestFeatures(Strike& strike) {
   Poison(strike, Change<EmbedRequest>([](EmbedRequest* embed) {
@@ -132,7 +135,7 @@ std::vector<Attack> All() {
        "feature values of 1e30",
        FeatureValues,
        {.alone = true}},
-      {"poison.rank-2e60", As::kWorker, "h of test samples is 2^60", RankHuge, {.alone = true}},
+      {"poison.rank-2e60", As::kWorker, "h of test samples is 2^60, five times", RankHuge, {.alone = true}},
       {"poison.test-features",
        As::kWorker,
        "features of test samples are 2^40",

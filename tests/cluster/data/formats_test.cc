@@ -497,6 +497,18 @@ TEST_CASE("a signal is not the end of training data from standard input") {
   CHECK_FALSE(fs::exists(kept));
 }
 
+TEST_CASE("a pipe by name is no training data") {
+  TestRun run;
+  const std::string pipe = run.Path("pipe");
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(Train(&run, {"train.data=" + pipe, "train.test="}) == 2);
+  CHECK(Contains(run.last_errors(),
+                 "train.data = " + pipe + " is read once, and a run that goes on "));
+  CHECK(Train(&run, {"train.test=" + pipe}) == 2);
+  CHECK(Contains(run.last_errors(),
+                 "train.test = " + pipe + " is read once, and a run that goes on "));
+}
+
 TEST_CASE("a scheduler that is killed while it reads standard input is not started again") {
   TestRun run;
   const std::string pipe = run.Path("pipe");
@@ -515,7 +527,7 @@ TEST_CASE("a scheduler that is killed while it reads standard input is not start
   CHECK(train->Wait() == 1);
   close(writer);
   CHECK(train->Errors() ==
-        "dslide train: the scheduler ended (signal 9) before the run began, and train.data = - is "
+        "dslide train: the scheduler ended (signal 9) before the run began, and standard input is "
         "read once; give the command and the data again\n");
   CHECK_FALSE(Contains(train->Output(), "started again"));
 }

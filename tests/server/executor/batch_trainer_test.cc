@@ -340,7 +340,7 @@ TEST_CASE("input rows alone: a batch is an EmbedRequest and an EmbedPush") {
 
 TEST_CASE("a batch with more labels than there is memory for is refused, and can begin again") {
   Fixture fixture(-1);
-  fixture.trainer.set_most_batch_bytes(2 * sizeof(float) * 2 * 3);  // three labels of two samples
+  fixture.trainer.set_most_batch_bytes(sizeof(float) * 2 * 3 / 2);  // three labels of two samples
   REQUIRE(std::holds_alternative<EmbedReply>(fixture.trainer.Embed(kWorker, fixture.Embedding(0))));
   ActiveQuery query = fixture.Asking(0);
   query.labels.ids = {1, 2, 3, 4};

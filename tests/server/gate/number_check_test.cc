@@ -168,21 +168,47 @@ TEST_CASE_FIXTURE(Fixture, "a push goes on without a next batch that is refused"
 
 TEST_CASE_FIXTURE(Fixture,
                   "a reply out of range: an update's is the model's, a question's may lie") {
-  CHECK(check.IsDiverged(Another(1), GradientPush{kBatch, {0}}, &out));
-  CHECK(check.IsDiverged(Another(1), Push(1), &out));
+  CHECK(check.IsDiverged(Another(1), GradientPush{kBatch, {0}}));
+  CHECK(check.IsDiverged(Another(1), Push(1)));
   for (const Body& question : {Body(Embed({1}, {1}, {0, 1, 9})), Body(Query())}) {
-    CHECK_FALSE(check.IsDiverged(Another(1), question, &out));
+    CHECK_FALSE(check.IsDiverged(Another(1), question));
     check.NoteInRange(Another(2), question, &out);
     const auto lies = out.TakeOffences();
     REQUIRE(lies.size() == 1);
     CHECK(lies[0].worker == Another(1).value);
-    CHECK_FALSE(check.IsDiverged(Another(1), question, &out));
-    CHECK(check.IsDiverged(Another(2), question, &out));
+    CHECK_FALSE(check.IsDiverged(Another(1), question));
+    CHECK(check.IsDiverged(Another(2), question));
   }
   EmbedPush push = Push(1);
   push.next = Embed({1}, {1}, {0, 1, 3});
-  CHECK_FALSE(check.IsDiverged(Another(1), push, &out));
-  CHECK(check.IsDiverged(Another(2), push.next.value(), &out));
+  CHECK_FALSE(check.IsDiverged(Another(1), push));
+  CHECK(check.IsDiverged(Another(2), push.next.value()));
+}
+
+TEST_CASE_FIXTURE(Fixture, "a diverged model is found although batches begin well") {
+  const ActiveQuery query = Query();
+  const auto begin = [&](Incarnation worker) {
+    check.NoteInRange(worker, Embed({1}, {1}), &out);
+    return check.IsDiverged(worker, query);
+  };
+  SUBCASE("by the only worker") {
+    for (uint32_t i = 1; i < NormBound::kTries; ++i) CHECK_FALSE(begin(Another(1)));
+    CHECK(begin(Another(1)));
+  }
+  SUBCASE("by two") {
+    CHECK_FALSE(begin(Another(1)));
+    CHECK(begin(Another(2)));
+  }
+  CHECK(out.TakeOffences().empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "one that repeats itself beside others does not make a model diverge") {
+  check.NoteInRange(Another(2), Query(), &out);
+  for (uint32_t i = 0; i < 100; ++i) {
+    ActiveQuery query = Query();
+    query.batch.index = i / 5;
+    CHECK_FALSE(check.IsDiverged(Another(1), query));
+  }
 }
 
 TEST_CASE_FIXTURE(Fixture, "what is known of open batches is bounded") {

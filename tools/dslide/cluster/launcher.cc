@@ -17,7 +17,6 @@
 #include "common/base/process.h"
 #include "common/checkpoint/checkpoint_hook.h"
 #include "common/checkpoint/layout.h"
-#include "common/data/text_stream.h"
 #include "common/security/run_keys.h"
 #include "scheduler/ledger/ledger.h"
 
@@ -209,12 +208,11 @@ bool Launcher::HasBegun() const {
 // it has stored.
 Status Launcher::CheckDataIsLeft() const {
   const TrainConfig& train = launch_.config.train;
-  const bool once = train.data == "-" || IsReadOnce(train.data);
-  if (!once || train.open_vocabulary || launch_.resume || HasBegun()) return {};
+  if (train.data != "-" || train.open_vocabulary || launch_.resume || HasBegun()) return {};
   return Failed(fmt::format(
-      "the scheduler ended ({}) before the run began, and train.data = {} is read once; give the "
+      "the scheduler ended ({}) before the run began, and standard input is read once; give the "
       "command and the data again",
-      children_.front().process.Ending(), train.data));
+      children_.front().process.Ending()));
 }
 
 // Audits ask workers of other keys and give a key one vote: with a key each, the workers of one
