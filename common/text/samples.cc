@@ -207,19 +207,6 @@ Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile 
   return loaded;
 }
 
-// All labels were there when the file was read for the preprocessor, unless it has grown since.
-Status CheckLabelsKnown(const std::string& path, const Dataset& data) {
-  for (size_t i = 0; i < data.size(); ++i) {
-    const auto is_new = [&](uint32_t id) { return id >= data.num_labels(); };
-    if (std::ranges::none_of(data[i].labels, is_new)) continue;
-    return BadInput(fmt::format(
-        "{}: sample {} has a label that the file lacked when it was read before; name a file that "
-        "nobody writes to",
-        path, i + 1));
-  }
-  return {};
-}
-
 Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordFormat format,
                                             const TrainingInput& input, int64_t start_ms) {
   TrainingSamples loaded;
@@ -236,7 +223,8 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
   loaded.inverse_propensities = InversePropensities(loaded.data);
   loaded.description = Described(path, NameOf(format), loaded.data, start_ms);
   if (input.min_label_samples <= 1) {
-    DSLIDE_RETURN_IF_ERROR(CheckLabelsKnown(path, loaded.data));
+    // A run that goes on compares the samples with those that it began with.
+    if (input.known == nullptr) DSLIDE_RETURN_IF_ERROR(CheckLabelsKnown(path, loaded.data));
   } else {  // the preprocessor knows the labels that stay
     LeaveOutLabels(
         path, input.min_label_samples,
@@ -284,6 +272,18 @@ Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const Train
 }
 
 }  // namespace
+
+Status CheckLabelsKnown(const std::string& path, const Dataset& data) {
+  for (size_t i = 0; i < data.size(); ++i) {
+    const auto is_new = [&](uint32_t id) { return id >= data.num_labels(); };
+    if (std::ranges::none_of(data[i].labels, is_new)) continue;
+    return BadInput(fmt::format(
+        "{}: sample {} has a label that the file lacked when it was read before; name a file that "
+        "nobody writes to",
+        path, i + 1));
+  }
+  return {};
+}
 
 Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TrainingInput& input) {
   Result<TrainingSamples> loaded = ReadTrainingSamples(path, input);

@@ -40,6 +40,10 @@ struct TrainingInput {
 // Preprocessor::Fit()'s.
 Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TrainingInput& input);
 
+// An error if a sample has a label that is not among the data's: the file has grown since its
+// labels were collected.
+Status CheckLabelsKnown(const std::string& path, const Dataset& data);
+
 // What a model knows of its samples: the preprocessor if it was trained on text, else its size.
 struct ModelInput {
   const Preprocessor* preprocessor = nullptr;

@@ -378,9 +378,13 @@ TEST_CASE("a training file that has grown between two readings is refused") {
   const std::string more = R"({"text": "a", "labels": ["two"]})"
                            "\n";
   const File file(before + more);
-  TrainingInput input;
-  input.known = std::make_shared<const Preprocessor>(Fitted(before, WordsOnly()));
-  const Result<TrainingSamples> grown = LoadTrainingSamples(file.path(), input);
+  const auto check = [&](const std::string& labels_of) {
+    const Result<Dataset> data = EncodeFile(file.path(), Fitted(labels_of, WordsOnly()));
+    REQUIRE(data.ok());
+    return CheckLabelsKnown(file.path(), *data);
+  };
+  CHECK(check(before + more).ok());
+  const Status grown = check(before);
   REQUIRE_FALSE(grown.ok());
   CHECK(grown.error().kind == ErrorKind::kBadInput);
   CHECK(grown.error().message ==
