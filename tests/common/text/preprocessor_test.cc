@@ -379,9 +379,11 @@ TEST_CASE("a training file that has grown between two readings is refused") {
                            "\n";
   const File file(before + more);
   const auto check = [&](const std::string& labels_of) {
-    const Result<Dataset> data = EncodeFile(file.path(), Fitted(labels_of, WordsOnly()));
-    REQUIRE(data.ok());
-    return CheckLabelsKnown(file.path(), *data);
+    TrainingInput input;
+    input.known = std::make_shared<const Preprocessor>(Fitted(labels_of, WordsOnly()));
+    const Result<TrainingSamples> loaded = LoadTrainingSamples(file.path(), input);
+    REQUIRE(loaded.ok());
+    return CheckLabelsKnown(file.path(), loaded->data);
   };
   CHECK(check(before + more).ok());
   const Status grown = check(before);
