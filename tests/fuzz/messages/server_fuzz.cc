@@ -88,7 +88,8 @@ class Server {
     left_ |= effects.exit.has_value();
   }
 
-  // A larger model than the one of the seeds is never loaded.
+  // A larger model than the one of the seeds is never loaded, nor grown to: a scheduler, which is
+  // trusted, may ask for four billion labels.
   void Load(const ServerLoad& load) {
     executors_.clear();
     const Config& config = load.config;
@@ -110,6 +111,10 @@ class Server {
 
   void Work(uint64_t ticket, const ExecutorJob& job) {
     if (std::holds_alternative<MarkJob>(job)) return;  // there is no store
+    if (const auto* slots = std::get_if<std::shared_ptr<const SlotJob>>(&job)) {
+      const Growth* growth = (*slots)->growth.get();
+      left_ |= growth != nullptr && std::max(growth->features, growth->labels) > kLargest;
+    }
     for (uint32_t i = 0; i < executors_.size() && !left_; ++i) {
       JobReply reply = RunJob(job, core_.plan_version(), executors_[i].get());
       Take(core_.HandleOutcome({ticket, i, std::move(reply)}, 1000 * now_ms_));
