@@ -50,7 +50,8 @@ Error CannotCreate(const std::string& path) {
 // Opens PATH.tmp, or PATH.1.tmp and so on while other writers have those. A writer has its file
 // locked, so that what a killed one has left is used again. Below 0: errno.
 int OpenTemporary(const std::string& path, std::string* name) {
-  for (int n = 0;; ++n) {
+  constexpr int kMostWriters = 1000;
+  for (int n = 0; n < kMostWriters; ++n) {
     *name = n == 0 ? path + ".tmp" : fmt::format("{}.{}.tmp", path, n);
     const int fd = open(name->c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) return fd;
@@ -62,6 +63,8 @@ int OpenTemporary(const std::string& path, std::string* name) {
     if (!others && is_named && ftruncate(fd, 0) == 0) return fd;
     close(fd);
   }
+  errno = EBUSY;
+  return -1;
 }
 
 }  // namespace

@@ -313,7 +313,10 @@ Status StartRun(const ParsedArguments& arguments) {
   base.cluster.scheduler_bind = kAnyPort;
   // As the scheduler will read it: a run that goes on has a configuration.
   std::string from = arguments.Get("config");
-  if (from.empty() && fs::exists(directory + "/" + kLedgerName)) from = directory + "/config.ini";
+  std::error_code error;
+  if (from.empty() && fs::exists(directory + "/" + kLedgerName, error)) {
+    from = directory + "/config.ini";
+  }
   const Result<Config> config = LoadConfig(from, arguments.All("set"), base);
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
@@ -324,7 +327,7 @@ Status StartRun(const ParsedArguments& arguments) {
     words.insert(words.end(), {"--set", value});
   }
   NewDirectories made(fs::path(directory) / "logs");
-  std::error_code error = made.error();
+  error = made.error();
   if (error) return BadInput(fmt::format("{}: cannot create: {}", directory, error.message()));
   const std::string log = directory + "/logs/scheduler.log";
   const std::string address_file = directory + "/scheduler.address";
