@@ -1,5 +1,8 @@
 // What a tuning keeps, and the search that a user writes: tune.json, trials.jsonl, --search.
 #include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/fuzz/fuzz_target.h"
 #include "tools/dslide/tune/search_space.h"
@@ -11,20 +14,24 @@ namespace {
 
 using fuzz::Inputs;
 
-bool ReadSearch(const std::string& text) {
+// Each line is a --search.
+bool ReadSearches(const std::string& text) {
   const Config base;
-  const Result<SearchAxis> axis = ParseSearch(text, base);
-  if (!fuzz::Accepted(axis)) return false;
+  std::vector<std::string> searches;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) searches.push_back(line);
+  const Result<std::vector<SearchAxis>> axes = ParseSearches(searches, base);
+  if (!fuzz::Accepted(axes) || axes->empty()) return false;
   Config effective = base;
   ResolveConfig(100, 1000, &effective);
-  for (const Candidate& candidate : DrawCandidates(base, effective, {*axis}, 5, 1)) {
+  for (const Candidate& candidate : DrawCandidates(base, effective, *axes, 5, 1)) {
     DSLIDE_CHECK(WithSettings(base, candidate.settings).ok());
   }
   return true;
 }
 
 bool Run(std::string_view input) {
-  bool accepted = ReadSearch(std::string(input));
+  bool accepted = ReadSearches(std::string(input));
   const Result<TuneTask> task = ParseTask(std::string(input), "tune.json");
   if (fuzz::Accepted(task)) {
     DSLIDE_CHECK(TaskText(*ParseTask(TaskText(*task), "again")) == TaskText(*task));
@@ -56,6 +63,9 @@ Inputs Seeds() {
           "model.hidden=64,128,256",
           "train.learning_rate=0.5x,1x,0.1",
           "train.epochs=0,3",
+          "model.hidden=64,128\ntrain.epochs=2,3",
+          "train.epochs=2\ntrain.epochs=3",
+          "model.hidden=64,64",
           "model.hidden=",
           "x.y=1",
           "{}\n"};
