@@ -79,6 +79,13 @@ std::optional<Question> QuestionOf(const Body& request) {
   return Question{push->next->batch, 0};
 }
 
+// `what` and `did`: an offence's reason, for example "a request" and "led to other numbers".
+void NoteLies(const char* what, const char* did, NormBound* bound, ServerOutbox* out) {
+  for (const NormBound::Lie& lie : bound->TakeLies()) {
+    out->NoteOffence(Offence{lie.sender.value, lie.batch, fmt::format("{} {}", what, did), 0});
+  }
+}
+
 std::string WhyFeaturesAreAbsurd(const EmbedRequest& request) {
   if (LargestOf(request.features.values) > NumberCheck::kMostValue) {
     return fmt::format("EmbedRequest: a feature's value is above {:g}", NumberCheck::kMostValue);
@@ -208,20 +215,13 @@ void NumberCheck::NoteInRange(Incarnation sender, const Body& request, ServerOut
   NormBound& bound = replies_[question->kind];
   if (!bound.has_suspects()) return bound.NoteTaken(sender);
   (void)bound.Takes(sender, question->batch, 1);
-  for (const NormBound::Lie& lie : bound.TakeLies()) {
-    out->NoteOffence(Offence{lie.sender.value, lie.batch,
-                             "a request led to numbers that another worker's does not", 0});
-  }
+  NoteLies("a request", "led to numbers that another worker's does not", &bound, out);
 }
 
 std::string NumberCheck::Judge(NormBound* bound, const char* what, Incarnation sender,
                                const BatchId& batch, float norm, ServerOutbox* out) {
   const bool takes = bound->Takes(sender, batch, norm);
-  for (const NormBound::Lie& lie : bound->TakeLies()) {
-    out->NoteOffence(Offence{lie.sender.value, lie.batch,
-                             fmt::format("{} had numbers that another worker does not find", what),
-                             0});
-  }
+  NoteLies(what, "had numbers that another worker does not find", bound, out);
   if (takes) return "";
   const std::optional<float> most = bound->BoundOf(sender);
   std::string why = most ? fmt::format("{}: {:g} is far above those of other batches (bound {:g})",
