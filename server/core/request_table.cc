@@ -248,9 +248,9 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
   }
   if (of_worker) EndJob(sender, out);
   Body reply = out_of_range ? OutOfRange(*asked) : request.round.TakeReply();
-  if (of_worker && whole && !std::holds_alternative<Ack>(reply) && !out_of_range) {
-    numbers_.NoteInRange(sender, *asked, out);
-  }
+  const bool answers =
+      !std::holds_alternative<ErrorReply>(reply) && !std::holds_alternative<Ack>(reply);
+  if (of_worker && answers) numbers_.NoteInRange(sender, *asked, out);
   if (carried_out) {
     NoteForAudit(request.asker, *asked, {whole, std::holds_alternative<EmbedReply>(reply)}, seat,
                  out);
