@@ -117,6 +117,11 @@ struct LentRun {
   }
 };
 
+// To be waited for: the scheduler and the published state may tell of a pause before the log does.
+bool Says(const Process& worker, const std::string& text) {
+  return WaitFor([&] { return Contains(worker.Errors(), text); });
+}
+
 void WriteText(const std::string& path, const std::string& text) {
   auto file = fmt::output_file(path);
   file.print("{}", text);
@@ -128,7 +133,7 @@ TEST_CASE("lent: a competitor comes, the worker hands its leases back, and goes 
   REQUIRE(lent.TrainsWhileOthersUse(0.1));
   REQUIRE(lent.LeavesWhileOthersUse(0.9));
   CHECK(worker->Running());
-  CHECK(Contains(worker->Errors(), "pauses: others use 90 % of the CPU"));
+  CHECK(Says(*worker, "pauses: others use 90 % of the CPU"));
   const std::string log = ReadFile(lent.run.run_directory() + "/logs/scheduler.log");
   CHECK(Contains(log, "lent left"));
   CHECK_FALSE(Contains(log, "lent is silent"));
@@ -165,7 +170,7 @@ TEST_CASE("lent: SIGHUP reads the policy again, and a bad one leaves the old one
   worker->Signal(SIGHUP);
   const std::string refused =
       policy + ":2: idle.cpu_share = 0: must be 1 to 100; the policy stays as it was\n";
-  REQUIRE(WaitFor([&] { return Contains(worker->Errors(), refused); }));
+  REQUIRE(Says(*worker, refused));
   const double before = lent.run.TrainedSamples("lent");
   CHECK(WaitFor(
       [&] { return lent.machine.Use(0.5) && lent.run.TrainedSamples("lent") > before + 1000; }));
@@ -223,7 +228,7 @@ TEST_CASE("lent: the day's transfer counts over restarts") {
   const auto first = lent.Lend(cap);
   REQUIRE(lent.TrainsWhileOthersUse(0));
   REQUIRE(WaitFor([&] { return lent.machine.Use(0) && lent.Shows("paused"); }));
-  CHECK(Contains(first->Errors(), "1 MB were sent and received today"));
+  CHECK(Says(*first, "1 MB were sent and received today"));
   CHECK(lent.Workers()["workers"][0]["until"] > 0);
   first->Signal(SIGTERM);
   CHECK(first->Wait() == 0);
