@@ -20,6 +20,7 @@ SimCluster::SimCluster(const SimSetup& setup, FaultPlan plan, uint64_t seed, std
       plan_(std::move(plan)),
       world_(setup, seed, trace_out),
       gone_(numbers_.count()),
+      away_until_us_(numbers_.count()),
       happened_(kFaultKinds),
       run_{Mix64(seed)} {
   world_.reached = [this](SimHost* host, Point point, size_t kind) {
@@ -87,7 +88,9 @@ std::unique_ptr<SimProcess> SimCluster::NewProcess(SimHost* host) {
 }
 
 void SimCluster::Launch(SimHost* host) {
-  if (host->alive() || gone_[host->number()] || finished_) return;
+  const uint32_t number = host->number();
+  if (host->alive() || gone_[number] || finished_) return;
+  if (world_.clock.now_us() < away_until_us_[number]) return;
   world_.trace.Note(host->name(), "is started");
   host->Begin(NewProcess(host));
   ScheduleTick(host);
@@ -211,6 +214,15 @@ void SimCluster::Happen(Fault fault) {
       break;
     case FaultKind::kStop:
       victim->Run(victim->life(), [victim] { victim->process()->Stop(); });
+      break;
+    case FaultKind::kAbsence:
+      away_until_us_[fault.host] = world_.clock.now_us() + fault.duration_us;
+      if (fault.kept) {
+        victim->Run(victim->life(), [victim] { victim->process()->Stop(); });
+      } else {
+        Kill(victim);
+      }
+      LaunchLater(victim, fault.duration_us);
       break;
     case FaultKind::kClockJump:
       victim->JumpClock(fault.duration_us);

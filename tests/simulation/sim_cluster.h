@@ -65,7 +65,8 @@ class SimCluster {
   SimWorld world_;
   std::vector<std::unique_ptr<SimHost>> hosts_;
   std::vector<Pending> pending_;
-  std::vector<bool> gone_;  // [hosts] for good
+  std::vector<bool> gone_;              // [hosts] for good
+  std::vector<int64_t> away_until_us_;  // [hosts]
   std::vector<uint32_t> happened_;
   RunId run_;
   bool finished_ = false;  // the scheduler has ended well

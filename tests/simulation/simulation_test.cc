@@ -13,13 +13,15 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "tests/simulation/sim_cluster.h"
 
 namespace dslide::sim {
 namespace {
 
-constexpr uint64_t kSeedsByDefault = 100;
+constexpr uint64_t kSeedsByDefault = 100, kAbsencesByDefault = 20;
+constexpr int64_t kDay = 86400 * kSecond;
 
 const SimSetup& SetupOf(uint64_t seed) {
   static std::map<uint64_t, SimSetup> setups;
@@ -55,9 +57,20 @@ bool MustBeExact(const SimSetup& setup, const SimOutcome& outcome) {
          outcome.violations.empty() && UndisturbedDigest(setup);
 }
 
-SimOutcome RunSeed(uint64_t seed, std::FILE* trace_out) {
+using FaultsOf = FaultPlan (*)(const SimSetup& setup, uint64_t seed);
+
+// Absences of volunteers may be long enough for 32 bits of milliseconds to be too few.
+FaultPlan LongAbsences(const SimSetup& setup, uint64_t seed) {
+  return DrawAbsences(setup, seed, 60 * kDay);
+}
+
+FaultPlan ShortAbsences(const SimSetup& setup, uint64_t seed) {
+  return DrawAbsences(setup, seed, kDay / 24);
+}
+
+SimOutcome RunSeed(uint64_t seed, FaultsOf faults_of, std::FILE* trace_out) {
   const SimSetup& setup = SetupOf(seed);
-  SimOutcome outcome = SimCluster(setup, DrawFaults(setup, seed), seed, trace_out).Run();
+  SimOutcome outcome = SimCluster(setup, faults_of(setup, seed), seed, trace_out).Run();
   if (MustBeExact(setup, outcome) && outcome.digest != *UndisturbedDigest(setup)) {
     outcome.violations.push_back("the weights are not those of an undisturbed run");
   }
@@ -70,20 +83,17 @@ std::string Violations(uint64_t seed, const SimOutcome& outcome) {
   return text;
 }
 
-TEST_CASE("nothing is lost and nothing counts twice") {
-  if (const char* replayed = std::getenv("DSLIDE_SIM_SEED")) {
-    const uint64_t seed = std::strtoull(replayed, nullptr, 10);
-    const SimOutcome outcome = RunSeed(seed, stdout);
-    INFO(Violations(seed, outcome));
-    CHECK(outcome.violations.empty());
-    return;
-  }
-  uint64_t begin = 0, end = kSeedsByDefault;
-  if (const char* range = std::getenv("DSLIDE_SIM_SEEDS")) {
-    char* rest = nullptr;
-    begin = std::strtoull(range, &rest, 10);
-    end = *rest == '-' ? std::strtoull(rest + 1, nullptr, 10) : begin + 1;
-  }
+// The seeds [first, second) of a variable of the environment; by default [0, `count`).
+std::pair<uint64_t, uint64_t> SeedsOf(const char* variable, uint64_t count) {
+  const char* range = std::getenv(variable);
+  if (range == nullptr) return {0, count};
+  char* rest = nullptr;
+  const uint64_t begin = std::strtoull(range, &rest, 10);
+  return {begin, *rest == '-' ? std::strtoull(rest + 1, nullptr, 10) : begin + 1};
+}
+
+void RunSeeds(std::pair<uint64_t, uint64_t> seeds, FaultsOf faults_of) {
+  const auto [begin, end] = seeds;
   std::vector<uint64_t> faults(kFaultKinds);
   uint64_t failed = 0, events = 0, plans = 0, restores = 0, moves = 0, checkpoints = 0, exact = 0;
   int64_t virtual_us = 0;
@@ -91,7 +101,7 @@ TEST_CASE("nothing is lost and nothing counts twice") {
   std::ofstream lines(lines_path == nullptr ? "/dev/null" : lines_path);
   REQUIRE(lines.is_open());
   for (uint64_t seed = begin; seed < end; ++seed) {
-    const SimOutcome outcome = RunSeed(seed, nullptr);
+    const SimOutcome outcome = RunSeed(seed, faults_of, nullptr);
     for (size_t i = 0; i < faults.size(); ++i) faults[i] += outcome.faults[i];
     lines << fmt::format("{} {:016x} {} {} {}\n", seed, outcome.digest, outcome.duration_us,
                          outcome.events, outcome.messages);
@@ -114,15 +124,35 @@ TEST_CASE("nothing is lost and nothing counts twice") {
       exact);
   fmt::print(
       "faults: {} crashes, {} gone, {} pauses, {} stops, {} clock jumps, {} breaks, {} "
-      "partitions, {} disk failures, {} weathers\n",
+      "partitions, {} disk failures, {} weathers, {} absences\n",
       faults[0], faults[1], faults[2], faults[3], faults[4], faults[5], faults[6], faults[7],
-      faults[8]);
+      faults[8], faults[9]);
   CHECK(failed == 0);
+}
+
+void Replay(uint64_t seed, FaultsOf faults_of) {
+  const SimOutcome outcome = RunSeed(seed, faults_of, stdout);
+  INFO(Violations(seed, outcome));
+  CHECK(outcome.violations.empty());
+}
+
+TEST_CASE("nothing is lost and nothing counts twice") {
+  if (const char* replayed = std::getenv("DSLIDE_SIM_SEED")) {
+    return Replay(std::strtoull(replayed, nullptr, 10), DrawFaults);
+  }
+  RunSeeds(SeedsOf("DSLIDE_SIM_SEEDS", kSeedsByDefault), DrawFaults);
+}
+
+TEST_CASE("workers are away for minutes to months, and nothing is lost") {
+  const bool is_night = std::getenv("DSLIDE_SIM_SEEDS") != nullptr;
+  RunSeeds(SeedsOf("DSLIDE_SIM_SEEDS", kAbsencesByDefault),
+           is_night ? LongAbsences : ShortAbsences);
 }
 
 TEST_CASE("a seed is one run") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    const SimOutcome first = RunSeed(seed, nullptr), again = RunSeed(seed, nullptr);
+    const SimOutcome first = RunSeed(seed, DrawFaults, nullptr);
+    const SimOutcome again = RunSeed(seed, DrawFaults, nullptr);
     CAPTURE(seed);
     CHECK(first.digest == again.digest);
     CHECK(first.duration_us == again.duration_us);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <cmath>
 
 namespace dslide::sim {
 namespace {
@@ -10,10 +11,11 @@ namespace {
 constexpr int64_t kFaultsFromUs = 100 * kMs;
 constexpr int64_t kFaultsUntilUs = 15 * kSecond;
 constexpr int64_t kFaultsEndUs = 90 * kSecond;
+constexpr int64_t kShortestAbsenceUs = 60 * kSecond;
 
 const char* Name(FaultKind kind) {
-  constexpr const char* kNames[] = {"crash", "gone",      "pause",        "stop",   "clock jump",
-                                    "break", "partition", "disk failure", "weather"};
+  constexpr const char* kNames[] = {"crash", "gone",      "pause",        "stop",    "clock jump",
+                                    "break", "partition", "disk failure", "weather", "absence"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -56,12 +58,16 @@ class Draws {
   }
 
   uint64_t Below(uint64_t bound) { return random_.Below(bound); }
-
- private:
   int64_t Between(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(random_.Below(static_cast<uint64_t>(high - low)));
   }
+  // As many absences of minutes as of days.
+  int64_t Absence(int64_t longest_us) {
+    const double ratio = static_cast<double>(longest_us) / kShortestAbsenceUs;
+    return static_cast<int64_t>(kShortestAbsenceUs * std::pow(ratio, random_.Uniform()));
+  }
 
+ private:
   FaultKind Kind() {
     using enum FaultKind;
     constexpr std::array kOften = {kCrash,     kCrash,   kCrash,     kCrash, kPause,
@@ -172,6 +178,37 @@ FaultPlan DrawFaults(const SimSetup& setup, uint64_t seed) {
     }
     plan.faults.push_back(std::move(fault));
   }
+  return plan;
+}
+
+FaultPlan DrawAbsences(const SimSetup& setup, uint64_t seed, int64_t longest_us) {
+  const HostNumbers hosts(setup);
+  Draws draws(setup, SubSeed(seed, 0xab));
+  FaultPlan plan;
+  int64_t time_us = 0;
+  for (uint64_t left = 1 + draws.Below(6); left > 0; --left) {
+    const int64_t back_us = time_us;
+    for (uint64_t i = draws.Below(3); i > 0; --i) {
+      Fault fault = draws.One();
+      if (fault.kind == FaultKind::kGone) fault.kind = FaultKind::kCrash;
+      fault.at_us += back_us;
+      plan.faults.push_back(std::move(fault));
+    }
+    time_us += draws.Between(500 * kMs, 4 * kSecond);
+    const int64_t away_us = draws.Absence(longest_us);
+    for (uint32_t host = 0; host < hosts.count(); ++host) {
+      if (!hosts.IsWorker(host)) continue;
+      Fault leaves;
+      leaves.kind = FaultKind::kAbsence;
+      leaves.host = host;
+      leaves.kept = draws.Below(4) != 0;
+      leaves.at_us = time_us;
+      leaves.duration_us = away_us + draws.Between(0, 2 * kSecond);
+      plan.faults.push_back(leaves);
+    }
+    time_us += away_us;
+  }
+  plan.end_us = time_us + kFaultsEndUs;
   return plan;
 }
 

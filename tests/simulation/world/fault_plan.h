@@ -41,9 +41,10 @@ enum class FaultKind {
   kPartition,  // no message passes from a host to another one for `duration_us`
   kDisk,       // a server's writes to its disk fail for `duration_us`
   kWeather,    // loss, duplicates and overtaking on all links for `duration_us`
+  kAbsence,    // SIGTERM, or the process dies; nobody starts it again for `duration_us`
 };
 
-constexpr size_t kFaultKinds = 9;
+constexpr size_t kFaultKinds = 10;
 
 struct Fault {
   FaultKind kind = FaultKind::kCrash;
@@ -52,7 +53,7 @@ struct Fault {
   int64_t at_us = 0;   // earliest time
   int64_t duration_us = 0;
   bool kept = false;  // kPartition: messages arrive after it; kCrash: the machine crashes as well,
-                      // and entries that were not synced are lost
+                      // and entries that were not synced are lost; kAbsence: SIGTERM
   Weather weather;    // kWeather
   // If set, the fault happens when its host reaches this point for the `count`-th time from `at_us`
   // on.
@@ -78,5 +79,9 @@ struct HostNumbers {
 };
 
 FaultPlan DrawFaults(const SimSetup& setup, uint64_t seed);
+
+// All workers leave again and again, and come back after a minute to `longest_us`, as volunteers
+// do. Other faults happen around each return.
+FaultPlan DrawAbsences(const SimSetup& setup, uint64_t seed, int64_t longest_us);
 
 }  // namespace dslide::sim
