@@ -1,14 +1,14 @@
 #include "common/idle/account.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
-#include <string_view>
-#include <system_error>
+
+#include "common/data/file_lock.h"
 
 namespace dslide {
 namespace {
@@ -25,41 +25,18 @@ Deeds DeedsFrom(const nlohmann::json& json) {
           json.value("bytes_sent", uint64_t{0}), json.value("bytes_received", uint64_t{0})};
 }
 
-Error FileError(const std::string& path, std::string_view verb) {
-  return Failed(
-      fmt::format("{}: cannot {}: {}", path, verb, std::generic_category().message(errno)));
+std::string TextOf(int fd) {
+  std::string text(4096, '\0');
+  const ssize_t size = pread(fd, text.data(), text.size(), 0);
+  text.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  return text;
 }
 
-// An open file that is locked until the end of this object's life.
-class LockedFile {
- public:
-  explicit LockedFile(const std::string& path)
-      : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR)) {
-    if (fd_ >= 0) ok_ = flock(fd_, LOCK_EX) == 0;
-  }
-  ~LockedFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  LockedFile(const LockedFile&) = delete;
-  LockedFile& operator=(const LockedFile&) = delete;
-
-  bool ok() const { return ok_; }
-  std::string Text() const {
-    std::string text(4096, '\0');
-    const ssize_t size = pread(fd_, text.data(), text.size(), 0);
-    text.resize(size > 0 ? static_cast<size_t>(size) : 0);
-    return text;
-  }
-  // In one call, padded to the old length: a process that is killed leaves one text or the other.
-  bool Replace(std::string text) const {
-    text.resize(std::max(text.size(), Text().size()), '\n');
-    return pwrite(fd_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
-  }
-
- private:
-  int fd_;
-  bool ok_ = false;
-};
+// In one call, padded to the old length: a process that is killed leaves one text or the other.
+bool Replace(int fd, std::string text) {
+  text.resize(std::max(text.size(), TextOf(fd).size()), '\n');
+  return pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+}
 
 }  // namespace
 
@@ -98,11 +75,13 @@ Result<Totals> Account::Add(const Deeds& done, int32_t date) {
     return kept_;
   }
   unwritten_ += done;
-  const LockedFile file(path_);
-  if (!file.ok()) return FileError(path_, "open");
-  Totals totals = ParseTotals(file.Text());
+  const Result<FileLock> file = FileLock::Wait(path_);
+  DSLIDE_RETURN_IF_ERROR(file);
+  Totals totals = ParseTotals(TextOf(file->fd()));
   totals.Add(unwritten_, date);
-  if (!file.Replace(FormatTotals(totals))) return FileError(path_, "write");
+  if (!Replace(file->fd(), FormatTotals(totals))) {
+    return Failed(fmt::format("{}: cannot write: {}", path_, std::strerror(errno)));
+  }
   unwritten_ = {};
   return totals;
 }

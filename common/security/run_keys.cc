@@ -1,18 +1,14 @@
 #include "common/security/run_keys.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "common/base/nearest.h"
+#include "common/data/file_lock.h"
 #include "common/data/whole_file.h"
 
 namespace dslide {
@@ -32,29 +28,6 @@ std::string VersionOf(const std::string& path) {
   return fmt::format("{}.{} {} {}", file.st_mtim.tv_sec, file.st_mtim.tv_nsec, file.st_ino,
                      file.st_size);
 }
-
-// Held while a process reads, changes and writes the ring: the scheduler and commands do.
-class RingLock {
- public:
-  static Result<RingLock> Take(const std::string& directory) {
-    const std::string path = directory + "/lock";
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
-    if (fd < 0 || flock(fd, LOCK_EX) != 0) {
-      const int error = errno;
-      if (fd >= 0) close(fd);
-      return Failed(fmt::format("{}: cannot lock: {}", path, std::strerror(error)));
-    }
-    return RingLock(fd);
-  }
-  RingLock(RingLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ~RingLock() {
-    if (fd_ >= 0) close(fd_);
-  }
-
- private:
-  explicit RingLock(int fd) : fd_(fd) {}
-  int fd_;
-};
 
 }  // namespace
 
@@ -138,7 +111,8 @@ Result<bool> RunKeys::Refresh() {
 }
 
 Status RunKeys::Change(const std::function<Status()>& change) {
-  const Result<RingLock> lock = RingLock::Take(directory_);
+  // Held while a process reads, changes and writes the ring: the scheduler and commands do.
+  const Result<FileLock> lock = FileLock::Wait(directory_ + "/lock");
   DSLIDE_RETURN_IF_ERROR(lock);
   DSLIDE_RETURN_IF_ERROR(Refresh());
   const KeyRing before = ring_;

@@ -102,7 +102,9 @@ Status Launcher::Prepare() {
   std::error_code error;
   fs::create_directories(Path("logs"), error);
   if (error) return BadInput(fmt::format("{}: cannot create: {}", Path("logs"), error.message()));
-  Result<RunLock> lock = RunLock::Take(launch_.run_directory);
+  // A scheduler by itself has its ledger for that; but it opens it late.
+  Result<FileLock> lock = FileLock::Try(
+      Path("train.lock"), launch_.run_directory + ": another dslide train works there");
   DSLIDE_RETURN_IF_ERROR(lock);
   lock_.emplace(*std::move(lock));
   old_address_ = AddressFile();

@@ -12,10 +12,10 @@
 #include "common/base/error.h"
 #include "common/base/process.h"
 #include "common/config/config.h"
+#include "common/data/file_lock.h"
 #include "tools/dslide/cluster/child_process.h"
 #include "tools/dslide/cluster/new_files.h"
 #include "tools/dslide/cluster/restart_limit.h"
-#include "tools/dslide/cluster/run_lock.h"
 
 namespace dslide {
 
@@ -96,7 +96,7 @@ class Launcher {
   const std::filesystem::file_time_type began_ = std::filesystem::file_time_type::clock::now();
   Launch launch_;
   StopSignals* signals_;
-  std::optional<RunLock> lock_;   // of the run directory
+  std::optional<FileLock> lock_;  // of the run directory
   bool stopping_ = false;         // the scheduler was asked to end
   std::string diverged_;          // the last words of a worker that ended so
   std::streamoff log_start_ = 0;  // of this life in the scheduler's log

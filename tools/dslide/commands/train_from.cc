@@ -1,12 +1,7 @@
 #include "tools/dslide/commands/train_from.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -17,6 +12,7 @@
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/config/config_keys.h"
 #include "common/data/checksum.h"
+#include "common/data/file_lock.h"
 #include "common/data/measures/metrics.h"
 #include "common/data/text_stream.h"
 #include "common/data/whole_file.h"
@@ -58,32 +54,6 @@ class Made {
 
 // Lies in a run directory while that is filled, and is locked. The lock ends with the process.
 constexpr char kUnfinishedName[] = "train-from.unfinished";
-
-class UnfinishedFile {
- public:
-  explicit UnfinishedFile(const fs::path& path)
-      : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)), error_(errno) {
-    if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0) is_locked_elsewhere_ = true;
-  }
-  UnfinishedFile(const UnfinishedFile&) = delete;
-  UnfinishedFile& operator=(const UnfinishedFile&) = delete;
-  ~UnfinishedFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Status state(const std::string& directory) const {
-    if (fd_ < 0) {
-      return BadInput(fmt::format("--run-dir = {}: {}; name a directory that can be written",
-                                  directory, std::strerror(error_)));
-    }
-    if (!is_locked_elsewhere_) return {};
-    return TryLater(fmt::format("{}: another dslide train --from begins a run there", directory));
-  }
-
- private:
-  int fd_;
-  int error_;
-  bool is_locked_elsewhere_ = false;
-};
 
 // What an interrupted beginning has left may be there, too.
 Status CheckEmpty(const std::string& directory) {
@@ -281,8 +251,14 @@ Status TrainFrom::Write(const Stopped& stopped) {
   const fs::path root = fs::absolute(task_.run_directory);
   const std::string checkpoints = fs::absolute(CheckpointsDirectory()).string();
   DSLIDE_RETURN_IF_ERROR(made.Directory("--run-dir", root));
-  const UnfinishedFile unfinished(root / kUnfinishedName);
-  DSLIDE_RETURN_IF_ERROR(unfinished.state(task_.run_directory));
+  const Result<FileLock> unfinished = FileLock::Try(
+      root / kUnfinishedName,
+      fmt::format("{}: another dslide train --from begins a run there", task_.run_directory));
+  if (!unfinished.ok() && unfinished.error().kind == ErrorKind::kBadInput) {
+    return BadInput(fmt::format("--run-dir: {}; name a directory that can be written",
+                                unfinished.error().message));
+  }
+  DSLIDE_RETURN_IF_ERROR(unfinished);
   made.Add(root / kUnfinishedName);
   DSLIDE_RETURN_IF_ERROR(CheckEmpty(task_.run_directory));  // still, with the lock
   DSLIDE_RETURN_IF_ERROR(made.Directory("checkpoint.directory", checkpoints));

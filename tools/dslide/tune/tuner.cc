@@ -1,18 +1,12 @@
 #include "tools/dslide/tune/tuner.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
@@ -98,12 +92,6 @@ Result<TuneTask> ParseTask(const std::string& text, const std::string& path) {
   return BadInput(fmt::format("{}: damaged; begin another tuning", path));
 }
 
-Tuner::~Tuner() {
-  for (const int lock : {lock_, trials_lock_}) {
-    if (lock >= 0) close(lock);
-  }
-}
-
 Status Tuner::Run(bool resume, StopSignals* signals) {
   const NewFiles made({{directory_, IsNameOfTuning}});
   DSLIDE_RETURN_IF_ERROR(Prepare(resume, signals));
@@ -152,23 +140,24 @@ Status Tuner::Prepare(bool resume, StopSignals* signals) {
 Status Tuner::Lock(StopSignals* signals) {
   constexpr int64_t kWaitMs = 60'000;
   constexpr int kPollMs = 50;
-  for (const auto& [name, flags, lock] :
-       {std::tuple("tune.lock", O_CLOEXEC, &lock_), std::tuple("trials.lock", 0, &trials_lock_)}) {
-    *lock = open(Path(name).c_str(), O_RDWR | O_CREAT | flags, 0644);
-    if (*lock >= 0) continue;
-    return BadInput(fmt::format("{}: cannot create: {}", Path(name), std::strerror(errno)));
-  }
-  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    return TryLater(fmt::format("{}: another dslide tune works there", directory_));
-  }
+  Result<FileLock> lock = FileLock::Try(
+      Path("tune.lock"), fmt::format("{}: another dslide tune works there", directory_));
+  DSLIDE_RETURN_IF_ERROR(lock);
+  lock_.emplace(*std::move(lock));
   const int64_t deadline_ms = MonotonicMillis() + kWaitMs;
-  while (flock(trials_lock_, LOCK_EX | LOCK_NB) != 0) {
-    if (signals->Take() || MonotonicMillis() > deadline_ms) {
-      return TryLater(fmt::format("{}: an earlier trial's processes have not ended", directory_));
+  while (true) {
+    Result<FileLock> trials =
+        FileLock::Try(Path("trials.lock"),
+                      fmt::format("{}: an earlier trial's processes have not ended", directory_),
+                      FileLock::Heirs::kChildren);
+    if (trials.ok()) {
+      trials_lock_.emplace(*std::move(trials));
+      return {};
     }
+    const bool wait = trials.error().kind == ErrorKind::kTryLater;
+    if (!wait || signals->Take() || MonotonicMillis() > deadline_ms) return trials.error();
     poll(nullptr, 0, kPollMs);
   }
-  return {};
 }
 
 // The trials that are done; none if nothing has been trained yet. What an interrupted one has left

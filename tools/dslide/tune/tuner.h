@@ -17,6 +17,7 @@
 #include "common/base/error.h"
 #include "common/base/process.h"
 #include "common/config/config.h"
+#include "common/data/file_lock.h"
 #include "tools/dslide/tune/halving.h"
 #include "tools/dslide/tune/search_space.h"
 #include "tools/dslide/tune/trial.h"
@@ -49,7 +50,6 @@ class Tuner {
   // `say` prints a line, or several.
   Tuner(TuneTask task, std::string directory, std::function<void(const std::string&)> say)
       : task_(std::move(task)), directory_(std::move(directory)), say_(std::move(say)) {}
-  ~Tuner();
   Tuner(const Tuner&) = delete;
   Tuner& operator=(const Tuner&) = delete;
 
@@ -81,8 +81,8 @@ class Tuner {
   TuneTask task_;
   std::string directory_;
   std::function<void(const std::string&)> say_;
-  int lock_ = -1;         // of this process
-  int trials_lock_ = -1;  // of this process and of those of a trial
+  std::optional<FileLock> lock_;         // of this process
+  std::optional<FileLock> trials_lock_;  // of this process and of those of a trial
   std::optional<TrialRunner> runner_;
   std::vector<SearchAxis> axes_;
   std::vector<Trial> trials_;
