@@ -46,7 +46,11 @@ LentMachine::LentMachine(IdleConfig rules, ReadRules read_rules, const std::stri
   SetRates();
 }
 
-LentMachine::~LentMachine() { Settle(MonotonicMillis(), /*at_once=*/true); }
+LentMachine::~LentMachine() {
+  const int64_t now_ms = MonotonicMillis();
+  if (const std::string line = log_.Last(now_ms); !line.empty()) LogInfo(line);
+  Settle(now_ms, /*at_once=*/true);
+}
 
 void LentMachine::SetRates() {
   const IdleConfig& rules = policy_.rules();
@@ -144,7 +148,7 @@ void LentMachine::SetState(const std::string& state, const std::string& name, in
     return;
   }
   rested_ |= state != "running" && shown_.state == "running";
-  rested_ |= state == "paused";
+  rested_ |= state == "paused" || state == "waiting";
   if (state != shown_.state) shown_.since_unix_s = UnixSeconds();
   shown_.state = state;
   if (!name.empty()) shown_.name = name;

@@ -43,9 +43,10 @@ class LentMachine {
   void CountReceived(size_t bytes);
   void CountSamples(uint64_t samples) { done_.samples += samples; }
 
-  // What the worker does now: "joining", "running" or "paused", and its name in the roster.
+  // What the worker does now: "joining", "running", "paused" or "waiting" (for a scheduler that
+  // does not answer), and its name in the roster.
   void SetState(const std::string& state, const std::string& name, int64_t now_ms);
-  // Logs a line; one a minute once the worker has rested.
+  // Logs a line; one a minute once the worker has paused or waited. The last one comes at the end.
   void Say(const std::string& line, int64_t now_ms);
   // SIGHUP: rules that cannot be read leave the old ones.
   void Reload();

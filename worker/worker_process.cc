@@ -105,7 +105,7 @@ class WorkerProcess {
     retry_ms_ = std::min(2 * retry_ms_, kLastRetryMs);
     const std::string why = end.outcome.ok() ? "the scheduler stops before the run is done"
                                              : end.outcome.error().message;
-    lent_->SetState("joining", session_.name, MonotonicMillis());
+    lent_->SetState("waiting", session_.name, MonotonicMillis());
     lent_->Say("waits for the scheduler: " + why, MonotonicMillis());
     while (MonotonicMillis() < until_ms) {
       if (!Wait(std::min(until_ms - MonotonicMillis(), LentMachine::kLookMs))) return false;

@@ -91,7 +91,11 @@ void WorkerShell::Obey() {
   const int64_t now_ms = clock_.Millis();
   const IdleDecision& decision = lent.Look(now_ms);
   core_.Hold(!lent.MayBegin(clock_.Micros()), decision.in_flight_cap);
-  lent.SetState(core_.joined() ? "running" : "joining", core_.given_name(), now_ms);
+  const bool is_silent = now_ms - core_.heard_ms() >= PatienceMs();
+  lent.SetState(!core_.joined() ? "joining"
+                : is_silent     ? "waiting"
+                                : "running",
+                core_.given_name(), now_ms);
   if (!FinishesForPause() && decision.pauses()) {
     rests_at_ms_ = now_ms + kFinishMs;
     core_.RequestStop();
@@ -112,11 +116,14 @@ Heartbeat WorkerShell::Usage() const {
   return beat;
 }
 
+int64_t WorkerShell::PatienceMs() const {
+  return std::max<int64_t>(kRedialMs, int64_t{3} * core_.heartbeat_ms());
+}
+
 void WorkerShell::Redial() {
   const int64_t now_ms = clock_.Millis();
-  const int64_t patience_ms = std::max<int64_t>(kRedialMs, int64_t{3} * core_.heartbeat_ms());
   if (!options_.redials || exit_) return;
-  if (now_ms - std::max(core_.heard_ms(), dialled_ms_) < patience_ms) return;
+  if (now_ms - std::max(core_.heard_ms(), dialled_ms_) < PatienceMs()) return;
   dialled_ms_ = now_ms;
   const SchedulerAccess& to = options_.scheduler;
   Result<DealerSocket> socket = DealerSocket::Connect(*context_, to.address, to.curve);
@@ -180,6 +187,8 @@ void WorkerShell::CheckHandshakes() {
 void WorkerShell::Apply(WorkerCore::Effects effects) {
   for (const std::string& line : effects.notices) Say(line);
   for (const std::string& line : effects.failed_batches) {
+    // Others train the batch: its end is nothing to the owner of a lent machine.
+    if (options_.lent != nullptr) continue;
     if (const auto said = failed_batches_.Add(line, clock_.Millis())) Say(*said);
   }
   if (effects.connect) Dial(*effects.connect);
@@ -199,7 +208,7 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
     if (socket->Send(std::move(bytes))) {
       bytes_sent_ += size;
       if (options_.lent != nullptr) CountForOwner(out.message, size);
-    } else {
+    } else if (core_.joined()) {  // a key that is not let in has no queue
       const std::string to = out.to == WorkerCore::kScheduler
                                  ? "the scheduler"
                                  : "the server at " + plan_[out.to].address;

@@ -56,6 +56,7 @@ class WorkerShell {
   // Dials all peers again: connections of an address that this machine no longer has, or that a
   // NAT has forgotten, look as if they were open.
   void Redial();
+  int64_t PatienceMs() const;  // with a scheduler that is silent
   void Say(const std::string& line);
   Heartbeat Usage() const;
   void Apply(WorkerCore::Effects effects);

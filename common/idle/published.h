@@ -19,7 +19,7 @@ struct PublishedWorker {
   uint64_t started = 0;  // ticks after the machine's start; a later process may have the same id
   std::string name;      // in the roster, or as asked for
   std::string scheduler;
-  std::string state;         // "starting", "joining", "running" or "paused"
+  std::string state;         // "starting", "joining", "running", "waiting" or "paused"
   std::string why;           // of a pause
   int64_t since_unix_s = 0;  // of the state
   int64_t until_unix_s = 0;  // of a pause, by the clock; 0: not known

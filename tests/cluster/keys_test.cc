@@ -103,7 +103,8 @@ TEST_CASE("keys: who has no right key stays out, and is told why") {
   CHECK(plain->Wait() == 75);
   CHECK(Contains(plain->Errors(), "it may want a key (--key FILE or a join string)"));
   CHECK(other->Wait() == 75);
-  CHECK(Contains(other->Errors(), "it does not have the scheduler's key that was given here"));
+  CHECK(Contains(other->Errors(),
+                 "the key or join string given here is for another run or mistyped"));
   CHECK(run.train->Running());
 }
 
@@ -115,6 +116,10 @@ TEST_CASE("keys: observers look, operators act") {
   CHECK(run.Refused("dslide", {"checkpoint", "now", "--key", run.Key("observer")}, 1)
             .find("may not send CheckpointNow") != std::string::npos);
   CHECK(run.run.Run("dslide", {"checkpoint", "now", "--key", run.Key("operator")}) == 0);
+  // A key may be used as soon as it is made; the scheduler hears of it within a second.
+  CHECK(run.run.Run("dslide", {"key", "allow", run.run.run_directory(), "--role", "observer",
+                               "--name", "fresh"}) == 0);
+  CHECK(run.run.Run("dslide", {"status", "--key", run.Key("fresh")}) == 0);
 }
 
 TEST_CASE("keys: one member cannot speak for another") {

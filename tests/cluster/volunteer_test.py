@@ -3,7 +3,7 @@
 
     volunteer_test.py BUILD_DIRECTORY
 
-Three network namespaces: the site with scheduler and server, a router that masquerades, and the
+Three network namespaces: the site with a run of dslide train, a router that masquerades, and the
 volunteer's home. The site has no route to the home. Needs root and nft.
 """
 
@@ -98,6 +98,12 @@ class Net:
         return [member["samples"] for member in members if member["role"] == "worker"]
 
 
+def state_at_home(binaries):
+    listed = subprocess.run([f"{binaries}/dslide", "worker", "status", "--json"], capture_output=True,
+                            text=True, check=True)
+    return json.loads(listed.stdout)["workers"][0]["state"]
+
+
 def run(net, binaries, processes):
     def start(name, log, *command):
         processes.append(net.start(name, log, *command))
@@ -108,10 +114,9 @@ def run(net, binaries, processes):
         for i in range(2000):
             file.write(f"{i % 200} {i % 200}:1 {200 + i % 97}:0.5\n")
     sets = [word for pair in (*SETTINGS, "train.data=train.txt") for word in ("--set", pair)]
-    scheduler = start("site", "scheduler", f"{binaries}/dslide-scheduler", "--run-dir", "run", *sets)
-    wait_for(lambda: os.path.exists("run/scheduler.address"), [scheduler], DEADLINE_S, "the scheduler")
-    start("site", "server", f"{binaries}/dslide-server", "--key", "run/keys/server.key", "--bind",
-          f"tcp://{SITE}:7701")
+    train = start("site", "train", f"{binaries}/dslide", "train", "--run-dir", "run", "--servers", "1",
+                  "--workers", "0", *sets)
+    wait_for(lambda: os.path.exists("run/scheduler.address"), [train], DEADLINE_S, "the scheduler")
     allowed = subprocess.run([f"{binaries}/dslide", "key", "allow", "run", "--role", "worker",
                               "--name", "alice"], capture_output=True, text=True, check=True)
     join = next(word for word in allowed.stdout.split() if word.startswith("dslide://"))
@@ -122,6 +127,7 @@ def run(net, binaries, processes):
     net.ip("router", "link", "set", "lan", "down")
     wait_for(lambda: "is silent; dialling again" in volunteer.output(), running, DEADLINE_S,
              "the volunteer to miss the scheduler")
+    wait_for(lambda: state_at_home(binaries) == "waiting", running, DEADLINE_S, "the volunteer to say so")
     wait_for(lambda: net.workers() == [], running, DEADLINE_S, "the scheduler to miss it")
     net.set_addresses("10.77.0.9", "192.168.77.3")
     net.ip("router", "link", "set", "lan", "up")

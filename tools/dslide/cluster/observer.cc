@@ -14,12 +14,14 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kHeartbeatMs = 1000;  // any message keeps an observer in the roster
+constexpr int64_t kAgainMs = kRefusedRetryMs;
 
 }  // namespace
 
 struct Observer::Impl {
   uint64_t Send(const Body& body) {
-    (void)socket->Send(Encode({link.Next(0), body}, WirePrecision::kFp32));
+    sent = Encode({link.Next(0), body}, WirePrecision::kFp32);
+    (void)socket->Send(sent);
     return link.last_sequence();
   }
 
@@ -35,12 +37,14 @@ struct Observer::Impl {
   NetContext context;
   std::optional<DealerSocket> socket = {};
   SchedulerLink link;
+  Bytes sent;  // the last message
 };
 
 Result<std::optional<Message>> Observer::Impl::Receive(uint64_t request, int64_t deadline_ms) {
   Poller poller;
   poller.Add(*socket);
   link.HeartbeatSent(MonotonicMillis());
+  std::optional<int64_t> again_ms;
   while (true) {
     while (const auto bytes = socket->Receive()) {
       Result<Message> message = Decode(*bytes);
@@ -53,14 +57,21 @@ Result<std::optional<Message>> Observer::Impl::Receive(uint64_t request, int64_t
     }
     if (const auto failure = socket->TakeFailure()) {
       DSLIDE_RETURN_IF_ERROR(SchedulerRefusal(*failure, access));
+      again_ms = MonotonicMillis();
     }
     const int64_t now_ms = MonotonicMillis();
     if (now_ms >= deadline_ms) return std::optional<Message>();
+    // A refused connection loses what was sent, and a key that was just made is not yet known.
+    if (again_ms && now_ms - *again_ms >= kAgainMs) {
+      (void)socket->Send(sent);
+      again_ms = now_ms;
+    }
     if (link.run() != RunId() && link.HeartbeatDue(now_ms, kHeartbeatMs)) {
       Send(Heartbeat{});
       link.HeartbeatSent(now_ms);
     }
-    poller.Wait(static_cast<int>(std::min(deadline_ms - now_ms, kHeartbeatMs)));
+    poller.Wait(
+        static_cast<int>(std::min(deadline_ms - now_ms, again_ms ? kAgainMs : kHeartbeatMs)));
   }
 }
 

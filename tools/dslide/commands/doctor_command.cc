@@ -20,14 +20,16 @@ namespace {
 Status Examine(const ParsedArguments& arguments) {
   Findings findings;
   const bool all = arguments.Has("all");
+  const bool has_run = !arguments.Positional().empty() || arguments.Has("scheduler") ||
+                       arguments.Has("key") || HasJoinVariable();
   if (!all) {
     JudgeMachine(ReadMachine(MachineReader::DefaultRoot()), &findings);
-    CheckDisk(arguments.Get("run-dir"), &findings);
+    // A member that only dials writes nothing here.
+    const bool writes = !has_run || arguments.Has("run-dir") || arguments.Has("bind");
+    if (writes) CheckDisk(arguments.Get("run-dir"), &findings);
   }
   std::optional<SchedulerAccess> access;
   nlohmann::json status;
-  const bool has_run = !arguments.Positional().empty() || arguments.Has("scheduler") ||
-                       arguments.Has("key") || HasJoinVariable();
   if (has_run || all) {
     Result<SchedulerAccess> given = RunAccess(arguments, "observer", true);
     if (given.ok()) {

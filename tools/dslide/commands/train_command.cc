@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/app/executable.h"
+#include "common/base/address.h"
 #include "common/base/log.h"
 #include "tools/dslide/cluster/launcher.h"
 #include "tools/dslide/commands/commands.h"
@@ -50,6 +52,14 @@ Status ShareMemory(uint32_t memory_mb, uint32_t servers, Launch* launch) {
   return {};
 }
 
+// Where the scheduler listens to others, servers do: whom it lets in dials them, too. "": as set.
+std::string ServersBind(const ClusterConfig& cluster) {
+  const std::optional<TcpAddress> scheduler = ParseTcp(cluster.scheduler_bind);
+  if (!scheduler || IsLoopback(cluster.scheduler_bind)) return "";
+  if (cluster.server_bind != ClusterConfig().server_bind) return "";
+  return fmt::format("tcp://{}:*", scheduler->host);
+}
+
 // The configuration of the children: the user's, completed for a launch on one machine. `base` has
 // what the user leaves open.
 Status Complete(const ParsedArguments& arguments, const Config& base, Launch* launch) {
@@ -66,7 +76,7 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
   if (arguments.Has("servers")) servers = arguments.Number("servers", 1, kMaxProcesses);
   DSLIDE_RETURN_IF_ERROR(servers);
   Result<uint32_t> workers = config->cluster.workers;
-  if (arguments.Has("workers")) workers = arguments.Number("workers", 1, kMaxProcesses);
+  if (arguments.Has("workers")) workers = arguments.Number("workers", 0, kMaxProcesses);
   DSLIDE_RETURN_IF_ERROR(workers);
   launch->overrides.push_back(fmt::format("cluster.servers={}", *servers));
   launch->overrides.push_back(fmt::format("cluster.workers={}", *workers));
@@ -74,6 +84,9 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
     launch->overrides.push_back(fmt::format("cluster.executors={}", LaunchedExecutors(*servers)));
   }
   DSLIDE_RETURN_IF_ERROR(ShareMemory(config->cluster.memory_mb, *servers, launch));
+  if (const std::string bind = ServersBind(config->cluster); !bind.empty()) {
+    launch->overrides.push_back("cluster.server_bind=" + bind);
+  }
   if (config->cluster.scheduler_bind == kLaunchedBind) {
     launch->overrides.push_back(fmt::format("cluster.scheduler_bind={}", kLaunchedBind));
   }
@@ -179,7 +192,7 @@ int TrainCommand(int argc, char** argv) {
       "Starts a cluster on this machine, trains, and follows it to the end. Ctrl-C, SIGTERM or a "
       "terminal that closes writes a checkpoint and stops; a second signal stops at once.");
   line.Option("servers", "N", "servers to start (cluster.servers)");
-  line.Option("workers", "M", "workers to start (cluster.workers)");
+  line.Option("workers", "M", "workers to start; 0: others will join (cluster.workers)");
   line.Option("run-dir", "DIRECTORY", "where the run's files go; runs/run-N if not given");
   DeclareResumeOptions(&line);
   line.Option(
