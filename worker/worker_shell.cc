@@ -92,9 +92,9 @@ void WorkerShell::Obey() {
   const IdleDecision& decision = lent.Look(now_ms);
   core_.Hold(!lent.MayBegin(clock_.Micros()), decision.in_flight_cap);
   const bool is_silent = now_ms - core_.heard_ms() >= PatienceMs();
-  lent.SetState(!core_.joined() ? "joining"
-                : is_silent     ? "waiting"
-                                : "running",
+  lent.SetState(is_silent        ? "waiting"
+                : core_.joined() ? "running"
+                                 : "joining",
                 core_.given_name(), now_ms);
   if (!FinishesForPause() && decision.pauses()) {
     rests_at_ms_ = now_ms + kFinishMs;
@@ -187,8 +187,7 @@ void WorkerShell::CheckHandshakes() {
 void WorkerShell::Apply(WorkerCore::Effects effects) {
   for (const std::string& line : effects.notices) Say(line);
   for (const std::string& line : effects.failed_batches) {
-    // Others train the batch: its end is nothing to the owner of a lent machine.
-    if (options_.lent != nullptr) continue;
+    if (options_.redials) continue;  // others train the batch; a volunteer need not hear of it
     if (const auto said = failed_batches_.Add(line, clock_.Millis())) Say(*said);
   }
   if (effects.connect) Dial(*effects.connect);
@@ -208,7 +207,7 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
     if (socket->Send(std::move(bytes))) {
       bytes_sent_ += size;
       if (options_.lent != nullptr) CountForOwner(out.message, size);
-    } else if (core_.joined()) {  // a key that is not let in has no queue
+    } else if (core_.joined()) {  // after a refusal the socket has no queue
       const std::string to = out.to == WorkerCore::kScheduler
                                  ? "the scheduler"
                                  : "the server at " + plan_[out.to].address;

@@ -12,7 +12,7 @@
 namespace dslide {
 
 Result<FileLock> FileLock::Wait(const std::string& path) {
-  FileLock lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+  FileLock lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (lock.fd_ >= 0 && flock(lock.fd_, LOCK_EX) == 0) return lock;
   return Failed(fmt::format("{}: cannot lock: {}", path, std::strerror(errno)));
 }

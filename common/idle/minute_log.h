@@ -8,7 +8,7 @@
 namespace dslide {
 
 // At most one line a minute: the newest of those that came too early is kept until the minute is
-// over, unless it says what was said last. It then says how old it is.
+// over, and then says how old it is. A line that says what was said last is dropped.
 class MinuteLog {
  public:
   static constexpr int64_t kEveryMs = 60'000;

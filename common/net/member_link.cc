@@ -31,8 +31,8 @@ Status SchedulerRefusal(const HandshakeFailure& failure, const SchedulerAccess& 
   }
   const std::string why = fmt::format(
       "{} ends connections before they are ready: {}", scheduler.address,
-      scheduler.curve ? "the key or join string given here is for another run or mistyped, or it "
-                        "has no encryption"
+      scheduler.curve ? "the key or join string given here is for another run or mistyped, or the "
+                        "scheduler has no encryption"
                       : "it may want a key (--key FILE or a join string), or be no scheduler");
   if (failure.for_ms >= kPatienceMs && !failure.had_connected) return TryLater(why);
   if (failure.in_row == 1) LogWarning(why + "; trying again");

@@ -8,6 +8,7 @@ volunteer's home. The site has no route to the home. Needs root and nft.
 """
 
 import contextlib
+import glob
 import json
 import os
 import signal
@@ -135,6 +136,7 @@ def run(net, binaries, processes):
 
     volunteer.signal(signal.SIGTERM)
     volunteer.wait(DEADLINE_S)
+    train.end(signal.SIGTERM)  # its children, too
 
 
 def main():
@@ -152,6 +154,9 @@ def main():
         except BaseException:
             for process in processes:
                 print(f"--- {process.title}\n{process.output()[-3000:]}")
+            for log in glob.glob("run/logs/*.log"):
+                with open(log) as file:
+                    print(f"--- {log}\n{file.read()[-3000:]}")
             raise
         finally:
             for process in processes:

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <optional>
 #include <thread>
@@ -47,7 +48,12 @@ TEST_CASE("file lock: one that waits gets the lock when it is free") {
   Result<FileLock> first = FileLock::Wait(path);
   REQUIRE(first.ok());
   std::optional<FileLock> held(*std::move(first));
-  std::thread waiter([&] { CHECK(FileLock::Wait(path).ok()); });
+  std::atomic<bool> is_free = false;
+  std::thread waiter([&] {
+    CHECK(FileLock::Wait(path).ok());
+    CHECK(is_free);
+  });
+  is_free = true;
   held.reset();
   waiter.join();
 }

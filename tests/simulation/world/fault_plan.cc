@@ -152,6 +152,7 @@ std::string Fault::Describe() const {
     line += fmt::format(" towards host {}{}", other, kept ? ", messages kept" : "");
   }
   if (kind == FaultKind::kCrash && host == 0 && kept) line += " with its machine";
+  if (kind == FaultKind::kAbsence) line += kept ? " by SIGTERM" : " by death";
   line += fmt::format(" for {} ms, from {} ms on", duration_us / kMs, at_us / kMs);
   if (point) line += fmt::format(", {} {}, time {}", Name(*point), message, count);
   return line;

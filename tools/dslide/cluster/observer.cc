@@ -14,14 +14,14 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kHeartbeatMs = 1000;  // any message keeps an observer in the roster
-constexpr int64_t kAgainMs = kRefusedRetryMs;
 
 }  // namespace
 
 struct Observer::Impl {
   uint64_t Send(const Body& body) {
-    sent = Encode({link.Next(0), body}, WirePrecision::kFp32);
-    (void)socket->Send(sent);
+    Bytes bytes = Encode({link.Next(0), body}, WirePrecision::kFp32);
+    if (link.run() == RunId()) join = bytes;
+    (void)socket->Send(std::move(bytes));
     return link.last_sequence();
   }
 
@@ -37,14 +37,14 @@ struct Observer::Impl {
   NetContext context;
   std::optional<DealerSocket> socket = {};
   SchedulerLink link;
-  Bytes sent;  // the last message
+  Bytes join;  // the request to join
 };
 
 Result<std::optional<Message>> Observer::Impl::Receive(uint64_t request, int64_t deadline_ms) {
   Poller poller;
   poller.Add(*socket);
   link.HeartbeatSent(MonotonicMillis());
-  std::optional<int64_t> again_ms;
+  int64_t again_ms = 0;  // when the Join goes again; 0: it does not
   while (true) {
     while (const auto bytes = socket->Receive()) {
       Result<Message> message = Decode(*bytes);
@@ -57,21 +57,18 @@ Result<std::optional<Message>> Observer::Impl::Receive(uint64_t request, int64_t
     }
     if (const auto failure = socket->TakeFailure()) {
       DSLIDE_RETURN_IF_ERROR(SchedulerRefusal(*failure, access));
-      again_ms = MonotonicMillis();
+      if (link.run() == RunId()) again_ms = MonotonicMillis() + kRefusedRetryMs;
     }
     const int64_t now_ms = MonotonicMillis();
     if (now_ms >= deadline_ms) return std::optional<Message>();
     // A refused connection loses what was sent, and a key that was just made is not yet known.
-    if (again_ms && now_ms - *again_ms >= kAgainMs) {
-      (void)socket->Send(sent);
-      again_ms = now_ms;
-    }
+    if (again_ms > 0 && now_ms >= again_ms && socket->Send(join)) again_ms = 0;
     if (link.run() != RunId() && link.HeartbeatDue(now_ms, kHeartbeatMs)) {
       Send(Heartbeat{});
       link.HeartbeatSent(now_ms);
     }
-    poller.Wait(
-        static_cast<int>(std::min(deadline_ms - now_ms, again_ms ? kAgainMs : kHeartbeatMs)));
+    poller.Wait(static_cast<int>(
+        std::min(deadline_ms - now_ms, again_ms > 0 ? kRefusedRetryMs : kHeartbeatMs)));
   }
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/app/executable.h"
@@ -17,19 +18,30 @@
 namespace dslide {
 namespace {
 
+// A directory of the run, or of a server; "": this machine's part is only to dial, as a worker
+// does.
+std::string DiskInUse(const ParsedArguments& arguments) {
+  if (arguments.Has("run-dir") || arguments.Has("bind")) return arguments.Get("run-dir");
+  std::string place = arguments.Get("scheduler");
+  if (!arguments.Positional().empty()) place = arguments.Positional().front();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(place, ignored)) return place;
+  const bool dials = place.starts_with("tcp://") || place.starts_with("dslide://") ||
+                     (place.empty() && HasJoinVariable());
+  return dials ? "" : arguments.Get("run-dir");
+}
+
 Status Examine(const ParsedArguments& arguments) {
   Findings findings;
   const bool all = arguments.Has("all");
-  const bool has_run = !arguments.Positional().empty() || arguments.Has("scheduler") ||
-                       arguments.Has("key") || HasJoinVariable();
   if (!all) {
     JudgeMachine(ReadMachine(MachineReader::DefaultRoot()), &findings);
-    // A member that only dials writes nothing here.
-    const bool writes = !has_run || arguments.Has("run-dir") || arguments.Has("bind");
-    if (writes) CheckDisk(arguments.Get("run-dir"), &findings);
+    if (const std::string disk = DiskInUse(arguments); !disk.empty()) CheckDisk(disk, &findings);
   }
   std::optional<SchedulerAccess> access;
   nlohmann::json status;
+  const bool has_run = !arguments.Positional().empty() || arguments.Has("scheduler") ||
+                       arguments.Has("key") || HasJoinVariable();
   if (has_run || all) {
     Result<SchedulerAccess> given = RunAccess(arguments, "observer", true);
     if (given.ok()) {
@@ -63,7 +75,8 @@ int DoctorCommand(int argc, char** argv) {
   CommandLine line(
       "dslide doctor [RUN] [options]",
       "Looks for what keeps this machine from training, or from training fast: processor, "
-      "memory, clock, limits, disk; with a scheduler the way to it and its servers, keys "
+      "memory, clock, limits, disk (not where only an address is given); with a scheduler the way "
+      "to it and its servers, keys "
       "and versions; with --bind whether the scheduler reaches a server here. Each "
       "finding comes with its mend. With --all: the members of a whole run. Exit code 1: something "
       "does not work.");

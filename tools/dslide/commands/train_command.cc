@@ -52,12 +52,16 @@ Status ShareMemory(uint32_t memory_mb, uint32_t servers, Launch* launch) {
   return {};
 }
 
-// Where the scheduler listens to others, servers do: whom it lets in dials them, too. "": as set.
-std::string ServersBind(const ClusterConfig& cluster) {
+// Servers listen where the scheduler does, unless their address is set: its workers dial them, too.
+// Not for the run's configuration: a later launch may be at another address.
+void OpenServers(const ClusterConfig& cluster, Overrides* of_servers) {
   const std::optional<TcpAddress> scheduler = ParseTcp(cluster.scheduler_bind);
-  if (!scheduler || IsLoopback(cluster.scheduler_bind)) return "";
-  if (cluster.server_bind != ClusterConfig().server_bind) return "";
-  return fmt::format("tcp://{}:*", scheduler->host);
+  if (!scheduler || IsLoopback(cluster.scheduler_bind)) return;
+  if (cluster.server_bind != ClusterConfig().server_bind) return;
+  of_servers->push_back(fmt::format("cluster.server_bind=tcp://{}:*", scheduler->host));
+  const std::optional<TcpAddress> advertised = ParseTcp(cluster.scheduler_advertise);
+  if (!advertised || !cluster.server_advertise.empty()) return;
+  of_servers->push_back(fmt::format("cluster.server_advertise=tcp://{}:*", advertised->host));
 }
 
 // The configuration of the children: the user's, completed for a launch on one machine. `base` has
@@ -84,9 +88,7 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
     launch->overrides.push_back(fmt::format("cluster.executors={}", LaunchedExecutors(*servers)));
   }
   DSLIDE_RETURN_IF_ERROR(ShareMemory(config->cluster.memory_mb, *servers, launch));
-  if (const std::string bind = ServersBind(config->cluster); !bind.empty()) {
-    launch->overrides.push_back("cluster.server_bind=" + bind);
-  }
+  OpenServers(config->cluster, &launch->of_servers);
   if (config->cluster.scheduler_bind == kLaunchedBind) {
     launch->overrides.push_back(fmt::format("cluster.scheduler_bind={}", kLaunchedBind));
   }
