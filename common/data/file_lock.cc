@@ -14,7 +14,8 @@ namespace dslide {
 Result<FileLock> FileLock::Wait(const std::string& path) {
   FileLock lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (lock.fd_ >= 0 && flock(lock.fd_, LOCK_EX) == 0) return lock;
-  return Failed(fmt::format("{}: cannot lock: {}", path, std::strerror(errno)));
+  const char* const verb = lock.fd_ < 0 ? "open" : "lock";
+  return Failed(fmt::format("{}: cannot {}: {}", path, verb, std::strerror(errno)));
 }
 
 Result<FileLock> FileLock::Try(const std::string& path, const std::string& taken, Heirs heirs) {
