@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Checks that tools/bench/balance runs, prints its figures and leaves nothing behind.
 
-    balance_bench_test.py BENCH BUILD_DIRECTORY
+    balance_bench_test.py BENCH BUILD_DIRECTORY SECONDS
 """
 
 import glob
@@ -18,10 +18,10 @@ KEYS = {"imbalance_begin", "imbalance_end", "cpu_imbalance_begin", "cpu_imbalanc
 
 
 def main():
-    bench, build = sys.argv[1:]
+    bench, build, seconds = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen(
-            [bench, "--build", build, "--situation", "skew", "--seconds", "10", "--workers", "1",
+            [bench, "--build", build, "--situation", "skew", "--seconds", seconds, "--workers", "1",
              "--json", "--out", directory], stdout=subprocess.PIPE, text=True)
         output, _ = process.communicate()
         assert process.returncode in (0, 1), f"exit code {process.returncode}"
