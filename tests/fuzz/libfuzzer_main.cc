@@ -1,4 +1,5 @@
-// What libFuzzer calls, for the one target of the executable. Before its own options:
+// What libFuzzer and AFL++'s driver call, for the one target of the executable. Before its own
+// options:
 //
 //   fuzz_NAME --seeds DIR     writes the target's seeds as files
 #include <algorithm>
@@ -12,7 +13,8 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most);
+// Weak: AFL++ has none, and does not call the mutator below.
+extern "C" __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most);
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   if (*argc != 3 || std::string_view((*argv)[1]) != "--seeds") return 0;
