@@ -11,8 +11,9 @@
 
 namespace dslide {
 
-Result<FileLock> FileLock::Wait(const std::string& path) {
-  FileLock lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
+Result<FileLock> FileLock::Wait(const std::string& path, Links links) {
+  const int flags = links == Links::kRefused ? O_NOFOLLOW : 0;
+  FileLock lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | flags, S_IRUSR | S_IWUSR));
   if (lock.fd_ >= 0 && flock(lock.fd_, LOCK_EX) == 0) return lock;
   const char* const verb = lock.fd_ < 0 ? "open" : "lock";
   return Failed(fmt::format("{}: cannot {}: {}", path, verb, std::strerror(errno)));

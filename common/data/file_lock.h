@@ -14,19 +14,18 @@ class FileLock {
  public:
   enum class Heirs { kNone, kChildren };  // kChildren: processes started later have the lock, too
 
+  enum class Links { kFollowed, kRefused };
+
   // Creates the file, for its user alone, and waits until no other has the lock. kFailed: it cannot
-  // be created or locked.
-  static Result<FileLock> Wait(const std::string& path);
+  // be created or locked, or is a symbolic link that is refused.
+  static Result<FileLock> Wait(const std::string& path, Links links = Links::kFollowed);
   // Creates the file, and does not wait. kTryLater with the line `taken`: another has the lock.
   // kBadInput: the file cannot be created. A file system without locks excludes nobody.
   static Result<FileLock> Try(const std::string& path, const std::string& taken,
                               Heirs heirs = Heirs::kNone);
 
   FileLock(FileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileLock& operator=(FileLock&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
+  FileLock& operator=(FileLock&&) = delete;
   ~FileLock();
 
   // For reading and writing the file.

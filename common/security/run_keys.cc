@@ -112,7 +112,7 @@ Result<bool> RunKeys::Refresh() {
 
 Status RunKeys::Change(const std::function<Status()>& change) {
   // Held while a process reads, changes and writes the ring: the scheduler and commands do.
-  const Result<FileLock> lock = FileLock::Wait(directory_ + "/lock");
+  const Result<FileLock> lock = FileLock::Wait(directory_ + "/lock", FileLock::Links::kRefused);
   DSLIDE_RETURN_IF_ERROR(lock);
   DSLIDE_RETURN_IF_ERROR(Refresh());
   const KeyRing before = ring_;

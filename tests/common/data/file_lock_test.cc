@@ -42,6 +42,15 @@ TEST_CASE("file lock: a file that cannot be created") {
   CHECK(waited.error().kind == ErrorKind::kFailed);
 }
 
+TEST_CASE("file lock: a symbolic link is followed or refused") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/lock";
+  std::filesystem::create_symlink("elsewhere", path);
+  CHECK_FALSE(FileLock::Wait(path, FileLock::Links::kRefused).ok());
+  CHECK(FileLock::Wait(path).ok());
+  CHECK(std::filesystem::exists(directory.path() + "/elsewhere"));
+}
+
 TEST_CASE("file lock: one that waits gets the lock when it is free") {
   const TempDirectory directory;
   const std::string path = directory.path() + "/lock";
