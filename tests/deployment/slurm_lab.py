@@ -169,17 +169,22 @@ class Slurm:
         """Of a job, or of each task of an array, as Slurm names it."""
         return self.command("squeue", "-h", "-a", "-t", "all", "-r", "-o", "%T", "-j", job).split()
 
-    def start_now(self, job):
-        """Slurm lets what it has queued again wait for two minutes: not these tasks."""
-        for task in self.command("squeue", "-h", "-r", "-t", "pending", "-o", "%i", "-j",
-                                 job).split():
-            subprocess.run(["scontrol", "update", f"jobid={task}", "starttime=now"],
-                           env=self.environment, capture_output=True)
+    def start_soon(self, job):
+        """Slurm lets what it has queued again wait for two minutes: these tasks wait for two seconds.
+        A node refuses a task whose credential is of the second in which the one before was revoked."""
+        for line in self.command("squeue", "-h", "-r", "-t", "pending", "-O",
+                                 "JobArrayID:40,State:20,EligibleTime:30", "-j",
+                                 job).splitlines():
+            task, state, eligible = line.split()
+            if state == "PENDING" and eligible > time.strftime(
+                    "%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 10)):
+                subprocess.run(["scontrol", "update", f"jobid={task}", "starttime=now+2"],
+                               env=self.environment, capture_output=True)
 
     def await_restarted(self, jobs, tasks):
         """A task that Slurm has queued again is "completing" at first, and can be started after it."""
         def running():
-            self.start_now(",".join(jobs))
+            self.start_soon(",".join(jobs))
             return [state for job in jobs for state in self.state(job)] == ["RUNNING"] * tasks
         self.await_(running, f"{tasks} tasks of {jobs} to run again")
 

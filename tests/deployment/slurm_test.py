@@ -168,7 +168,7 @@ def main():
             if not killed and now_s > arguments.seconds / 2:
                 slurm.kill_node("n6")
                 killed = True
-            slurm.start_now(run.workers)
+            slurm.start_soon(run.workers)
             time.sleep(0.5)
         took_s = time.monotonic() - began
         goodput = SAMPLES * epochs / took_s / rate
