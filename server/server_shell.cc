@@ -287,7 +287,8 @@ void ServerShell::CollectFromExecutors() {
     hook_.Offer(saving_.directory, {"DSLIDE_SHARD=" + saving_.directory + "/" + saving_.shard});
   }
   if (saved && saved->done.error.empty()) disk_ = saved->disk;
-  if (saved) Apply(core_.HandleSaved(saved->ticket, std::move(saved->done), clock_.Millis()));
+  if (!saved) return;
+  Apply(core_.HandleSaved(saved->ticket, std::move(saved->done), clock_.Millis(), saved->lost));
 }
 
 void ServerShell::Send(const Message& message) {

@@ -2,14 +2,18 @@
 
 #include <utility>
 
+#include "common/run/slot_rows.h"
+
 namespace dslide {
 namespace {
 
 std::shared_ptr<CheckpointSource> SourceOf(const ServerLoad& load) {
   if (load.restore.empty()) return nullptr;
-  std::vector<SlotId> slots;
-  for (const auto& own : load.slots) slots.insert(slots.end(), own.begin(), own.end());
-  return std::make_shared<CheckpointSource>(load.restore, std::move(slots), load.slots.size());
+  uint64_t rows = 0;
+  for (const auto& own : load.slots) {
+    for (const SlotId slot : own) rows += RowsOfSlot(load.config, slot);
+  }
+  return std::make_shared<CheckpointSource>(load.restore, load.slots, rows);
 }
 
 }  // namespace

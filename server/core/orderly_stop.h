@@ -2,8 +2,9 @@
 //
 // The server asks the scheduler to move its slots to other servers, and leaves when they have them
 // (ServerCore checks that). If no server can take them, or not in time (cluster.drain_s), it asks
-// for a checkpoint of the cluster and leaves after that. It repeats both requests until the
-// scheduler has decided. After a second signal, or with nothing loaded, it ends at once.
+// for a checkpoint of the cluster and leaves after that, or when 20 s have passed in which it wrote
+// none. It repeats both requests until the scheduler has decided. After a second signal, or with
+// nothing loaded, it ends at once.
 //
 // Invariants: nothing is asked for before Request(); only a request that was sent can be unheard.
 #pragma once
@@ -23,6 +24,7 @@ class OrderlyStop {
   struct Situation {
     bool loaded;       // its slots
     bool has_slots;    // the plan has this server; false: other servers copy the slots it had
+    bool saving;       // a checkpoint is being written here
     size_t servers;    // of the plan
     uint32_t drain_s;  // cluster.drain_s
     std::string name;  // by which the scheduler knows it

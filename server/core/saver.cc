@@ -64,14 +64,15 @@ void Saver::OnDropped(ServerOutbox* out) {
   out->GiveUpSave(*saving_->mark_failed);
 }
 
-bool Saver::Take(uint64_t ticket, CheckpointDone done, const ServerSeat& seat, ServerOutbox* out) {
+bool Saver::Take(uint64_t ticket, CheckpointDone done, bool lost, const ServerSeat& seat,
+                 ServerOutbox* out) {
   if (!saving_ || saving_->ticket != ticket) return false;
   done.name = saving_->request.name;
   done.shard = ShardName(seat.plan.version, *seat.index);
   done.stall_us = saving_->stall_us;
   saving_.reset();
   if (!done.error.empty() && !done.retry) {
-    out->Submit(SnapshotDropping{.gives_up = false}, DropSnapshotJob{.store_lost = true});
+    out->Submit(SnapshotDropping{.gives_up = false}, DropSnapshotJob{.store_lost = lost});
   }
   if (orphaned_ && !saves_for_itself_) return true;  // SaveAndLeave() comes next
   if (orphaned_) {

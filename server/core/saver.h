@@ -7,8 +7,9 @@
 //      save (Take).
 //   If an executor cannot mark, all executors drop the snapshot, then the store gives the save up:
 //   its outcome is the first executor's error.
-//   If the store fails, its rows are lost: the executors write all rows next time. They learn it
-//   before the scheduler can ask for the next checkpoint.
+//   If the store fails, the rows of this save are lost; unless there was no space all of its rows
+//   are, and the executors write all rows next time. They learn it before the scheduler can ask for
+//   the next checkpoint.
 //
 // Invariants: a server that saves for itself is orphaned; only a save in progress is given up.
 #pragma once
@@ -36,8 +37,10 @@ class Saver {
   // The executors' answers to the MarkJob, and to the DropSnapshotJob of a save that is given up.
   void OnMarked(const std::vector<JobReply>& parts, ServerOutbox* out);
   void OnDropped(ServerOutbox* out);
-  // The outcome of a ServerSave. False: of another one.
-  bool Take(uint64_t ticket, CheckpointDone done, const ServerSeat& seat, ServerOutbox* out);
+  // The outcome of a ServerSave; `lost`: after an error the store has no rows any more. False: of
+  // another one.
+  bool Take(uint64_t ticket, CheckpointDone done, bool lost, const ServerSeat& seat,
+            ServerOutbox* out);
   // The slots have changed: the last checkpoint is of other ones.
   void ForgetLast() { last_ = CheckpointDone(); }
 

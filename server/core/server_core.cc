@@ -189,17 +189,22 @@ void ServerCore::OnSlotMoved(const SlotJob& job, const std::vector<JobReply>& pa
   }
 }
 
-ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms) {
-  if (generation_ && generation_->saver.Take(ticket, std::move(done), generation_->seat, &out_) &&
-      !generation_->saver.orphaned()) {
-    FollowNextPlan(now_ms);
-  }
+ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms,
+                                            bool lost) {
+  if (!generation_) return Drain();
+  Saver& saver = generation_->saver;
+  const bool taken = saver.Take(ticket, std::move(done), lost, generation_->seat, &out_);
+  if (taken && !saver.orphaned()) FollowNextPlan(now_ms);
   return Drain();
 }
 
 OrderlyStop::Situation ServerCore::StopSituation() const {
-  return {loaded(), !without_slots(), generation_ ? generation_->seat.plan.servers.size() : 0,
-          config_ ? config_->cluster.drain_s : 0, given_name_};
+  return {loaded(),
+          !without_slots(),
+          generation_ && generation_->saver.saving(),
+          generation_ ? generation_->seat.plan.servers.size() : 0,
+          config_ ? config_->cluster.drain_s : 0,
+          given_name_};
 }
 
 ServerCore::Effects ServerCore::RequestStop(int64_t now_ms) {

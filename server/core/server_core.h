@@ -71,7 +71,8 @@ class ServerCore {
   // of the first peers that sent some.
   Effects HandleMalformed(const PeerId& peer, const Error& error, int64_t now_ms);
   // The outcome of Effects::save: all fields but the name and the shard, or an error.
-  Effects HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms);
+  // `lost`: with an error that is not to be retried: the store has no rows any more.
+  Effects HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms, bool lost = true);
   // SIGTERM: leave once others have its slots, or, if nobody can take them, after a checkpoint of
   // the cluster, or at once if there is nothing to save. A second call: at once.
   Effects RequestStop(int64_t now_ms);

@@ -174,9 +174,11 @@ Status CheckpointShards::ReadRecords() {
   return {};
 }
 
-Result<CheckpointStore::Base> CheckpointShards::BaseFor(std::span<const SlotId> slots) const {
+Result<CheckpointStore::Base> CheckpointShards::BaseFor(std::span<const SlotId> slots,
+                                                        uint64_t rows) const {
   CheckpointStore::Base best;
   size_t most = 0;
+  bool worn = false;
   for (const Shard& shard : shards_) {
     std::set<SlotId> there;
     for (const LayerKind layer : kLayers) {
@@ -187,9 +189,10 @@ Result<CheckpointStore::Base> CheckpointShards::BaseFor(std::span<const SlotId> 
     if (common > most) {
       most = common;
       best = {shard.directory, {there.begin(), there.end()}};
+      worn = shard.database->IsWorn(rows);
     }
   }
-  return best;
+  return worn ? CheckpointStore::Base() : best;
 }
 
 // Loads a shard's rows of a layer's slots. Neighbouring slots are read in one pass.

@@ -22,9 +22,10 @@ class CheckpointShards {
   // plan. Errors (kBadInput) name the file, what is wrong and the remedy.
   static Result<std::shared_ptr<const CheckpointShards>> Open(const std::string& directory);
 
-  // The shard from which a server with these slots (ascending) continues: the one with the most of
-  // them. An empty directory if no shard has any.
-  Result<CheckpointStore::Base> BaseFor(std::span<const SlotId> slots) const;
+  // The shard from which a server with these slots (ascending), which have `rows`, continues: the
+  // one with the most of them. An empty directory if no shard has any, or if that shard is worn:
+  // servers that never live until theirs is compacted would make it grow without an end.
+  Result<CheckpointStore::Base> BaseFor(std::span<const SlotId> slots, uint64_t rows) const;
 
   // Fills an executor. Every row of its slots must be in some shard. If all of them are in `base`,
   // the executor's next snapshot contains only later changes.

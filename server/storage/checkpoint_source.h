@@ -18,8 +18,8 @@ namespace dslide {
 
 class CheckpointSource final : public StateSource {
  public:
-  // `slots`: of all `executors`.
-  CheckpointSource(std::string directory, std::vector<SlotId> slots, size_t executors);
+  // `slots`: of each executor; they have `rows` in all.
+  CheckpointSource(std::string directory, std::vector<std::vector<SlotId>> slots, uint64_t rows);
 
   Status Load(Executor* executor) override;
   // Loads in progress end soon, with an error. Any thread.
@@ -33,7 +33,8 @@ class CheckpointSource final : public StateSource {
 
   std::atomic<bool> cancelled_ = false;
   const std::string directory_;
-  const std::vector<SlotId> slots_;  // ascending
+  const std::vector<std::vector<SlotId>> slots_;
+  const uint64_t rows_;
   std::once_flag once_;
   Status opened_;
   std::shared_ptr<const CheckpointShards> shards_;

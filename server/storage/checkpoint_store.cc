@@ -1,6 +1,5 @@
 #include "server/storage/checkpoint_store.h"
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -43,7 +42,7 @@ class CheckpointStore::Writer {
  public:
   Writer(Place place, Base base)
       : room_(place.memory_bytes),
-        shards_(std::move(place), std::move(base), &stopping_),
+        shards_(std::move(place), std::move(base)),
         thread_([this] { Run(); }) {}
 
   ~Writer() {
@@ -96,7 +95,7 @@ class CheckpointStore::Writer {
 
   void Report(CheckpointDone done) {
     // One save is under way at a time, and its outcome is collected before the next begins.
-    DSLIDE_CHECK(outcomes_.Push({ticket_, std::move(done), shards_.disk()}));
+    DSLIDE_CHECK(outcomes_.Push({ticket_, std::move(done), shards_.disk(), shards_.lost()}));
     shards_.CompactIfWorthIt();
   }
 
@@ -119,12 +118,12 @@ class CheckpointStore::Writer {
   }
 
   const size_t room_;
-  std::mutex mutex_;  // guards events_ and waiting_bytes_
+  std::mutex mutex_;  // guards events_, waiting_bytes_ and stopping_
   std::condition_variable wake_;
   std::condition_variable released_;  // room_ may have come
   std::deque<Event> events_;
   size_t waiting_bytes_ = 0;
-  std::atomic<bool> stopping_ = false;
+  bool stopping_ = false;
   BoundedQueue<Saved> outcomes_{kOutcomes};
   uint64_t ticket_ = 0;  // of the last save
   ShardWriter shards_;

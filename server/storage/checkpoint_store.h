@@ -3,10 +3,11 @@
 // The executors put the rows that changed since the last checkpoint. One thread writes them into
 // new files, ingests the files into the database and hard-links the database into the checkpoint's
 // directory, so the cost of a checkpoint is that of the changes. A failed save leaves the last
-// complete checkpoint as it was; the database then begins empty, and the executors put all rows
-// again. When more than half of the database is outdated after a checkpoint, it is compacted; if
-// that fails, the database begins again from the last shard.
-// All disk work is done by the store's own thread.
+// complete checkpoint as it was. After it the database begins from the last shard if there was no
+// space, and empty after another error: then the executors put all rows again. When more than half
+// of the database is outdated after a checkpoint, it is compacted; if that fails, the database
+// begins again from the last shard.
+// All disk work is done by the store's own thread, and by one that compacts beside it.
 // Owned by the network thread; the executors call the SnapshotSink.
 #pragma once
 
@@ -59,6 +60,7 @@ class CheckpointStore final : public SnapshotSink {
     uint64_t ticket = 0;
     CheckpointDone done;
     DiskSpeed disk;
+    bool lost = false;  // with an error that is not to be retried: the next save needs all rows
   };
 
   // Does not touch the disk before the first save.

@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kBlockBytes = size_t{64} << 10;
+constexpr uint64_t kFewFiles = 64;
 constexpr size_t kReadAheadBytes = size_t{2} << 20;
 constexpr char kChecksumName[] = "XXH3-64";
 
@@ -97,12 +98,15 @@ Error WriteError(const std::string& place, const rocksdb::Status& status) {
     return DiskError(place, "damaged", status,
                      "the disk may be failing; the last complete checkpoint stays");
   }
+  if (status.IsNoSpace()) {
+    return TryLater(DiskError(place, "cannot write", status,
+                              "free space there or set checkpoint.directory to another disk; the "
+                              "last complete checkpoint stays")
+                        .message);
+  }
   return DiskError(place, "cannot write", status,
-                   status.IsNoSpace()
-                       ? "free space there or set checkpoint.directory to another disk; the last "
-                         "complete checkpoint stays"
-                       : "check that disk or set checkpoint.directory to another one; the last "
-                         "complete checkpoint stays");
+                   "check that disk or set checkpoint.directory to another one; the last complete "
+                   "checkpoint stays");
 }
 
 Error ReadError(const std::string& place, const rocksdb::Status& status) {
@@ -245,11 +249,15 @@ Status RowDatabase::Ingest(std::span<const std::unique_ptr<SortedFile>> files) {
   return {};
 }
 
-Status RowDatabase::Erase(std::string_view begin, std::string_view end) {
+Status RowDatabase::Erase(std::span<const std::pair<std::string, std::string>> ranges) {
+  if (ranges.empty()) return {};
   rocksdb::WriteOptions options;
   options.disableWAL = true;
-  rocksdb::Status status = impl_->db->DeleteRange(options, impl_->db->DefaultColumnFamily(),
-                                                  SliceOf(begin), SliceOf(end));
+  rocksdb::Status status;
+  for (const auto& [begin, end] : ranges) {
+    if (!status.ok()) break;
+    status = impl_->db->DeleteRange(options, impl_->db->DefaultColumnFamily(), begin, end);
+  }
   if (status.ok()) status = impl_->db->Flush(rocksdb::FlushOptions());
   if (!status.ok()) return WriteError(impl_->directory, status);
   return {};
@@ -294,12 +302,17 @@ std::vector<ShardFile> RowDatabase::Files() const {
   return files;
 }
 
-uint64_t RowDatabase::entries() const {
+bool RowDatabase::IsWorn(uint64_t rows) const {
   rocksdb::TablePropertiesCollection tables;
-  if (!impl_->db->GetPropertiesOfAllTables(&tables).ok()) return 0;
+  if (!impl_->db->GetPropertiesOfAllTables(&tables).ok()) return false;
   uint64_t entries = 0;
-  for (const auto& [name, properties] : tables) entries += properties->num_entries;
-  return entries;
+  uint64_t bytes = 0;
+  for (const auto& [name, properties] : tables) {
+    entries += properties->num_entries;
+    bytes += properties->data_size;
+  }
+  const uint64_t files = tables.size();
+  return entries > 2 * rows || (files > kFewFiles && files * files * kBlockBytes > bytes);
 }
 
 // An iterator of RocksDB 7.8 that comes to the next file skips the whole file, without an error, if

@@ -3,7 +3,7 @@
 // A database grows by whole files, which are written aside and then ingested at once. So there is
 // no log, and a file that was not ingested is not part of the database. Blocks and files have XXH3
 // checksums from the moment they are written.
-// Owned by one thread; any number of threads may have cursors meanwhile.
+// Owned by one thread; meanwhile any number of threads may have cursors, and one may compact.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/error.h"
@@ -28,7 +29,7 @@ class RowDatabase {
   // Creates a database in `directory`, which must not exist. It starts with the content of `base`,
   // the directory of another database (empty: none), by hard links where the file system allows.
   // `env` does the disk access; null: the system's. Here and below, errors name the place, the
-  // reason and the remedy.
+  // reason and the remedy; kTryLater: there is no space.
   static Result<std::unique_ptr<RowDatabase>> Create(const std::string& directory,
                                                      const std::string& base,
                                                      rocksdb::Env* env = nullptr);
@@ -57,8 +58,8 @@ class RowDatabase {
   // Adds finished files, all or none. Their entries may replace present ones. No two files may have
   // the same key; files whose ranges of keys overlap cost every reader more.
   Status Ingest(std::span<const std::unique_ptr<SortedFile>> files);
-  // Removes the keys of [begin, end).
-  Status Erase(std::string_view begin, std::string_view end);
+  // Removes the keys of these ranges, each [first, second).
+  Status Erase(std::span<const std::pair<std::string, std::string>> ranges);
   // Rewrites all files, without replaced and removed entries. Ends early, without an error, when
   // `cancelled` becomes true.
   Status Compact(std::atomic<bool>* cancelled);
@@ -67,8 +68,9 @@ class RowDatabase {
 
   // The files with entries.
   std::vector<ShardFile> Files() const;
-  // Entries in all files, replaced entries and tombstones included.
-  uint64_t entries() const;
+  // Whether most of the entries are old where `rows` are in use, or there are so many files that
+  // finding the first entry of each in all of them reads more than the files have.
+  bool IsWorn(uint64_t rows) const;
 
   // A reader's position in ascending order of keys. Caches nothing.
   class Cursor {

@@ -3,8 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
-#include <new>
+#include <set>
 
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
@@ -22,9 +23,10 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kFileBytes = uint64_t{64} << 20;
 
-std::string KeysEnd(LayerKind layer, SlotId slot) {
-  const RowKeyBytes end = EncodeRowKey({layer, {slot.value + 1}, 0});
-  return std::string(View(end));
+// Before the keys of a slot's rows, and at the end of those of the slot before it.
+std::string KeysFrom(LayerKind layer, SlotId slot) {
+  const RowKeyBytes key = EncodeRowKey({layer, slot, 0});
+  return std::string(View(key));
 }
 
 std::span<const uint8_t> BytesOf(const std::string& text) {
@@ -44,13 +46,12 @@ Result<std::set<uint32_t>> RecordsIn(const RowDatabase& database) {
 
 }  // namespace
 
-ShardWriter::ShardWriter(CheckpointStore::Place place, CheckpointStore::Base base,
-                         std::atomic<bool>* stopping)
-    : place_(std::move(place)), base_(std::move(base)), stopping_(stopping) {}
+ShardWriter::ShardWriter(CheckpointStore::Place place, CheckpointStore::Base base)
+    : place_(std::move(place)), base_(std::move(base)) {}
 
 ShardWriter::~ShardWriter() {
   Discard();
-  database_.reset();
+  DropDatabase();
   std::error_code ignored;
   if (!store_.empty()) fs::remove_all(store_, ignored);
 }
@@ -59,7 +60,29 @@ std::string ShardWriter::ShardPath() const {
   return fmt::format("{}/{}", save_->directory, save_->shard);
 }
 
+// Of a compaction that is over, or cancelled. After an error the database begins again from the
+// last shard.
+void ShardWriter::EndCompaction() {
+  const Status compacted = compaction_.get();
+  if (compacted.ok()) return;
+  LogWarning("while old rows were removed from the store: " + compacted.error().message);
+  database_.reset();
+}
+
+void ShardWriter::DropDatabase() {
+  if (compaction_.valid()) {
+    cancelled_ = true;
+    EndCompaction();
+    cancelled_ = false;
+  }
+  database_.reset();
+}
+
 Status ShardWriter::OpenDatabase() {
+  if (compaction_.valid() &&
+      compaction_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    EndCompaction();
+  }
   if (database_) return {};
   const std::string directory = fs::path(save_->directory).parent_path();
   RemoveOldStores(directory, place_.life);
@@ -68,8 +91,6 @@ Status ShardWriter::OpenDatabase() {
   fs::remove_all(store_, ignored);
   auto database = RowDatabase::Create(store_, base_.directory, place_.env);
   DSLIDE_RETURN_IF_ERROR(database);
-  known_.clear();
-  for (const ShardFile& file : (*database)->Files()) known_.insert(file.name);
   slots_ = base_.slots;
   database_ = std::move(*database);
   return {};
@@ -80,12 +101,13 @@ Status ShardWriter::OpenDatabase() {
 Status ShardWriter::RemoveOthers() {
   std::vector<SlotId> others;
   std::ranges::set_difference(slots_, save_->slots, std::back_inserter(others));
+  std::vector<std::pair<std::string, std::string>> ranges;
   for (const LayerKind layer : {LayerKind::kInput, LayerKind::kOutput}) {
     for (const SlotId slot : others) {
-      const RowKeyBytes begin = EncodeRowKey({layer, slot, 0});
-      DSLIDE_RETURN_IF_ERROR(database_->Erase(View(begin), KeysEnd(layer, slot)));
+      ranges.emplace_back(KeysFrom(layer, slot), KeysFrom(layer, {slot.value + 1}));
     }
   }
+  DSLIDE_RETURN_IF_ERROR(database_->Erase(ranges));
   slots_ = save_->slots;
   return {};
 }
@@ -93,6 +115,7 @@ Status ShardWriter::RemoveOthers() {
 void ShardWriter::Begin(CheckpointStore::Save save) {
   DSLIDE_CHECK(!save_);
   save_ = std::move(save);
+  written_bytes_ = 0;
   writing_us_ = 0;
   rows_ = save_->rows;
   files_.open.resize(save_->executors);
@@ -103,8 +126,8 @@ void ShardWriter::Begin(CheckpointStore::Save save) {
     PruneShards(fs::path(save_->directory).parent_path(), save_->name, save_->keep,
                 PlanVersionOfShard(save_->shard).value_or(0), base_.directory);
   }
-  if (place_.disk_bytes > 0) disk_bytes_ = BytesUnder({fs::path(save_->directory).parent_path()});
   Status ready = OpenDatabase();
+  if (place_.disk_bytes > 0) disk_bytes_ = BytesUnder({fs::path(save_->directory).parent_path()});
   if (ready.ok()) ready = RemoveOthers();
   if (!ready.ok()) error_ = ready.error();
 }
@@ -128,9 +151,9 @@ Status ShardWriter::CheckRoom() const {
   if (place_.disk_bytes == 0) return {};
   const uint64_t bytes = disk_bytes_ + files_.bytes() + early_files_.bytes();
   if (bytes <= place_.disk_bytes) return {};
-  return Failed(fmt::format("{}: checkpoints would take more than the {} MB of idle.disk_mb",
-                            fs::path(save_->directory).parent_path().string(),
-                            place_.disk_bytes >> 20));
+  return TryLater(fmt::format("{}: checkpoints would take more than the {} MB of idle.disk_mb",
+                              fs::path(save_->directory).parent_path().string(),
+                              place_.disk_bytes >> 20));
 }
 
 uint64_t ShardWriter::FileSet::bytes() const {
@@ -175,6 +198,7 @@ Status ShardWriter::Ingest(FileSet* files) {
   for (uint32_t executor = 0; executor < files->open.size(); ++executor) {
     DSLIDE_RETURN_IF_ERROR(CloseFile(executor, files));
   }
+  for (const auto& file : files->finished) written_bytes_ += file->bytes();
   return database_->Ingest(files->finished);
 }
 
@@ -222,10 +246,11 @@ Status ShardWriter::Store() {
 // had to be copied for want of hard links. Syncing a clean file costs nothing.
 Status ShardWriter::ListFiles(CheckpointDone* done) {
   const std::string shard = ShardPath();
-  done->files = database_->Files();
-  for (const ShardFile& file : done->files) {
-    if (!known_.contains(file.name)) done->written_bytes += file.bytes;
-  }
+  auto linked =
+      RowDatabase::OpenForReading(shard);  // a compaction changes the database's own files
+  DSLIDE_RETURN_IF_ERROR(linked);
+  done->files = (*linked)->Files();
+  done->written_bytes = written_bytes_;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(shard, error)) {
     DSLIDE_RETURN_IF_ERROR(Sync(entry.path()));
@@ -277,13 +302,14 @@ CheckpointDone ShardWriter::End() {
     CheckpointDone failed;
     failed.error = status.error().message;
     Discard();
-    database_.reset();  // the next one begins empty, the executors put all rows
-    base_ = {};
+    DropDatabase();
+    // What is wrong with the disk may be wrong with the last shard, unless there was no room.
+    lost_ = status.error().kind != ErrorKind::kTryLater;
+    if (lost_) base_ = {};
     return Close(std::move(failed));
   }
   done.rows = rows_;
   base_ = {ShardPath(), slots_};
-  for (const ShardFile& file : done.files) known_.insert(file.name);
   return Close(std::move(done));
 }
 
@@ -318,14 +344,15 @@ void ShardWriter::Discard() {
 }
 
 void ShardWriter::CompactIfWorthIt() {
-  if (!database_ || database_->entries() <= 2 * rows_) return;
-  const Status compacted = database_->Compact(stopping_);
-  if (compacted.ok()) {  // what was rewritten is not of the next checkpoint
-    for (const ShardFile& file : database_->Files()) known_.insert(file.name);
-    return;
+  if (!database_ || compaction_.valid() || !database_->IsWorn(rows_)) return;
+  if (place_.disk_bytes > 0) {  // old and new files are there together
+    uint64_t bytes = BytesUnder({fs::path(store_).parent_path()});
+    for (const ShardFile& file : database_->Files()) bytes += file.bytes;
+    if (bytes > place_.disk_bytes) return;
   }
-  LogWarning("while old rows were removed from the store: " + compacted.error().message);
-  database_.reset();
+  compaction_ = std::async(std::launch::async, [this, database = database_.get()] {
+    return database->Compact(&cancelled_);
+  });
 }
 
 }  // namespace dslide

@@ -3,15 +3,16 @@
 //   Begin, Write ..., TakeRecord once per executor, End    a checkpoint
 //   Begin, ..., GiveUp                                     no checkpoint
 //
-// After the first failure the checkpoint's rows are dropped, and End() returns the error.
+// After the first failure the checkpoint's rows are dropped, and End() returns the error. A worn
+// database is compacted by a thread of its own, beside the next checkpoints.
 // Owned by the thread of a CheckpointStore.
 #pragma once
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,7 @@ namespace dslide {
 
 class ShardWriter {
  public:
-  // Long work ends early once `*stopping` is true.
-  ShardWriter(CheckpointStore::Place place, CheckpointStore::Base base,
-              std::atomic<bool>* stopping);
+  ShardWriter(CheckpointStore::Place place, CheckpointStore::Base base);
   ~ShardWriter();  // removes the database
 
   void Begin(CheckpointStore::Save save);
@@ -38,7 +37,11 @@ class ShardWriter {
   // Of the last save that has ended.
   const CheckpointStore::DiskSpeed& disk() const { return disk_; }
 
-  // Rewrites the database when more of it is old than in use.
+  // The last save has failed, and the next one needs all rows. False: it begins from the last shard
+  // that was written.
+  bool lost() const { return lost_; }
+
+  // Begins to rewrite the database if it is worn.
   void CompactIfWorthIt();
 
  private:
@@ -55,6 +58,8 @@ class ShardWriter {
     uint64_t bytes() const;
   };
 
+  void EndCompaction();
+  void DropDatabase();
   Status OpenDatabase();
   Status RemoveOthers();
   Status CheckRoom() const;
@@ -73,18 +78,20 @@ class ShardWriter {
 
   CheckpointStore::Place place_;
   CheckpointStore::Base base_;  // initial content of the database: the last shard written, if any
-  std::atomic<bool>* stopping_;
   std::unique_ptr<RowDatabase> database_;
-  std::string store_;          // the database's directory
-  std::vector<SlotId> slots_;  // that the database may have rows of, ascending
-  uint64_t rows_ = 0;          // of the server
-  uint64_t disk_bytes_ = 0;    // of the directory, before the save
+  std::atomic<bool> cancelled_ = false;  // the compaction is
+  std::future<Status> compaction_;       // of database_; invalid: there is none
+  std::string store_;                    // the database's directory
+  std::vector<SlotId> slots_;            // that the database may have rows of, ascending
+  uint64_t rows_ = 0;                    // of the server
+  uint64_t disk_bytes_ = 0;              // of the directory, before the save
+  bool lost_ = false;
   std::optional<CheckpointStore::Save> save_;
   std::optional<Error> error_;  // of the present save
   FileSet files_;
   FileSet early_files_;
   std::map<uint32_t, std::string> records_;  // by executor
-  std::set<std::string> known_;              // data files of earlier checkpoints
+  uint64_t written_bytes_ = 0;               // of this save, in data files
   int64_t writing_us_ = 0;                   // of this save: the thread wrote for so long
   CheckpointStore::DiskSpeed disk_;
 };

@@ -8,7 +8,7 @@ namespace {
 struct StoppingServer {
   ServerOutbox out{{1}};
   OrderlyStop stop;
-  OrderlyStop::Situation server{true, true, 2, 20, "server-2"};
+  OrderlyStop::Situation server{true, true, false, 2, 20, "server-2"};
 
   // What was sent to the scheduler at that time.
   std::vector<Message> At(int64_t now_ms) {
@@ -49,6 +49,19 @@ TEST_CASE_FIXTURE(StoppingServer,
   CHECK(Answer(7, CheckpointDone{}, 1) == OrderlyStop::Answer::kNotToThis);
   CHECK(Answer(sent[0].envelope.sequence, CheckpointDone{}, 1) == OrderlyStop::Answer::kTaken);
   CHECK(out.Drain().exit->error().kind == ErrorKind::kPreempted);
+}
+
+TEST_CASE_FIXTURE(StoppingServer, "it writes the checkpoint to the end, however long that takes") {
+  server.servers = 1;
+  stop.Request(server, 0, &out);
+  CHECK(out.Drain().to_scheduler.size() == 1);
+  server.saving = true;
+  for (int64_t now_ms = 1000; now_ms <= 600'000; now_ms += 1000) CHECK(At(now_ms).empty());
+  server.saving = false;
+  CHECK(At(619'999).empty());
+  CHECK_FALSE(out.exits());
+  stop.Advance(server, 620'000, &out);
+  CHECK(out.exits());
 }
 
 TEST_CASE_FIXTURE(StoppingServer, "a refused handover is a decision, other errors are not") {

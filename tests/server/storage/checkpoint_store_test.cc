@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "server/storage/checkpoint.h"
+#include "server/storage/checkpoint_source.h"
 #include "server/storage/checkpoint_verify.h"
 #include "server/storage/shard_directory.h"
 #include "tests/server/support/local_cluster.h"
@@ -73,6 +74,28 @@ class FailingDisk final : public rocksdb::EnvWrapper {
     std::unique_ptr<rocksdb::WritableFile> file_;
     FailingDisk& disk_;
   };
+};
+
+// A disk on which a compaction does not get on while it is held.
+class HeldDisk final : public rocksdb::EnvWrapper {
+ public:
+  HeldDisk() : EnvWrapper(rocksdb::Env::Default()) {}
+  const char* Name() const override { return "HeldDisk"; }
+
+  std::atomic<bool> hold = false;
+  std::atomic<bool> waits = false;
+
+  rocksdb::Status NewWritableFile(const std::string& path,
+                                  std::unique_ptr<rocksdb::WritableFile>* file,
+                                  const rocksdb::EnvOptions& options) override {
+    const std::string name = fs::path(path).filename();
+    if (hold && name.ends_with(".sst") && !name.starts_with("new-")) {  // RocksDB's own
+      waits = true;
+      waits.notify_all();
+      hold.wait(true);
+    }
+    return target()->NewWritableFile(path, file, options);
+  }
 };
 
 Config StoreConfig() {
@@ -177,6 +200,28 @@ TEST_CASE("what many increments replaced is removed, and checkpoints stay comple
   saver.CheckRestores(11);
 }
 
+TEST_CASE("checkpoints are written while the store is compacted") {
+  HeldDisk disk;
+  Saver saver(StoreConfig(), &disk);
+  disk.hold = true;
+  for (uint64_t n = 1; n <= 3; ++n) {
+    REQUIRE(saver.Save(n, {CheckpointName(n - 1)}).error == "");
+    saver.Touch(1, 0.5f);
+  }
+  disk.waits.wait(false);  // the third one has made the store worn
+  for (uint64_t n = 4; n <= 5; ++n) {
+    REQUIRE(saver.Save(n, {CheckpointName(n - 1)}).error == "");
+    CHECK(saver.Health(n).damage.empty());
+    saver.CheckRestores(n);
+    saver.Touch(2, 0.5f);
+  }
+  disk.hold = false;
+  disk.hold.notify_all();
+  REQUIRE(saver.Save(6, {CheckpointName(5)}).error == "");
+  CHECK(saver.Health(6).damage.empty());
+  saver.CheckRestores(6);
+}
+
 TEST_CASE("rows that change while they are written are stored as they were, whatever their order") {
   Saver saver(StoreConfig());
   REQUIRE(saver.Save(1).error == "");
@@ -203,7 +248,7 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
   const auto all = AllSlots(saver.config);
   // The first half of the slots, of those that the shard has.
   const std::vector<SlotId> own(all.begin(), all.begin() + 4);
-  const auto base = (*shards)->BaseFor(own);
+  const auto base = (*shards)->BaseFor(own, 401 + 20000);
   REQUIRE(base.ok());
   CHECK(base->slots == all);
   Executor executor(saver.config, 1000, own, 0, Purpose::kTraining, BestKernels());
@@ -222,6 +267,38 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
   Executor other(saver.config, 1000, std::vector<SlotId>(all.begin() + 4, all.end()), 0,
                  Purpose::kTraining, BestKernels());
   CHECK_FALSE((*half)->Restore(&other).ok());
+}
+
+TEST_CASE("a restored server does not go on from a shard of which most is old") {
+  Saver saver(StoreConfig());
+  REQUIRE(saver.Save(1).error == "");
+  saver.Touch(1, 0.5f);
+  REQUIRE(saver.Save(2, {CheckpointName(1)}).error == "");  // it is compacted after that
+  const auto all = AllSlots(saver.config);
+  const auto base = [&](uint64_t n, uint64_t rows) {
+    const auto shards = CheckpointShards::Open(saver.Path(n));
+    REQUIRE(shards.ok());
+    return (*shards)->BaseFor(all, rows)->directory;
+  };
+  // Not every row was touched, so the server has a few less than the shard here.
+  CHECK(base(1, 18000) == saver.Path(1) + "/" + ShardName(1, 0));
+  CHECK(base(2, 18000) == "");
+  CHECK(base(1, 10000) == "");  // most of its rows are other servers'
+}
+
+TEST_CASE("a restored server does not go on from a shard that has few of an executor's slots") {
+  Saver saver(StoreConfig());
+  saver.Save(1);
+  const auto all = AllSlots(saver.config);
+  const std::vector<SlotId> some(all.begin(), all.begin() + 4);
+  CheckpointSource whole(saver.Path(1), {some, {all.begin() + 4, all.end()}}, 401 + 20000);
+  CheckpointSource part(saver.Path(1), {{all.front(), {77}}}, 401 + 20000);
+  for (CheckpointSource* source : {&whole, &part}) {
+    Executor executor(saver.config, 1000, some, 0, Purpose::kTraining, BestKernels());
+    REQUIRE(source->Load(&executor).ok());
+  }
+  CHECK(whole.base().directory == saver.Path(1) + "/" + ShardName(1, 0));
+  CHECK(part.base().directory == "");
 }
 
 TEST_CASE("a shard has the slots that its server has at the mark, wherever they were before") {
@@ -292,7 +369,10 @@ TEST_CASE("a failing disk is named, and hurts neither the last checkpoint nor th
   CHECK(saver.Health(1).damage.empty());
   disk.full = false;
   disk.no_sync = false;
-  REQUIRE(saver.Save(3, {CheckpointName(1)}).error == "");  // with the rows of the failed one
+  const CheckpointDone next = saver.Save(3, {CheckpointName(1)});
+  REQUIRE(next.error == "");  // with the rows of the failed one
+  // Where there was no space, all rows again would need more of it.
+  CHECK((next.written_bytes < next.bytes / 2) == (expected == "free space there"));
   saver.CheckRestores(3);
   CHECK(saver.Health(3).damage.empty());
 }

@@ -150,7 +150,7 @@ TEST_CASE("reading a checkpoint can be given up") {
   LocalCluster saved(HashedConfig(), 1000, {1});
   Save(&saved, 1, directory.path());
   LocalCluster restored(HashedConfig(), 1000, {1}, false);
-  CheckpointSource source(directory.path(), AllSlots(HashedConfig().cluster), 1);
+  CheckpointSource source(directory.path(), {AllSlots(HashedConfig().cluster)}, 1);
   source.Cancel();
   const Status given_up = source.Load(restored.executors()[0]);
   REQUIRE(Mentions(given_up, "reading was given up"));

@@ -10,13 +10,15 @@
 
 namespace dslide {
 
-CheckpointDone AwaitSaved(CheckpointStore* store) {
+CheckpointStore::Saved AwaitOutcome(CheckpointStore* store) {
   pollfd ready{store->fd(), POLLIN, 0};
   REQUIRE(poll(&ready, 1, kSaveTimeoutMs) == 1);
   auto saved = store->Collect();
   REQUIRE(saved.has_value());
-  return std::move(saved->done);
+  return std::move(*saved);
 }
+
+CheckpointDone AwaitSaved(CheckpointStore* store) { return AwaitOutcome(store).done; }
 
 CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executor*>& executors,
                         CheckpointStore::Save save, const std::function<void()>& marked) {
@@ -40,11 +42,12 @@ CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executor*>& ex
       if (!e->AdvanceSnapshot()) std::this_thread::yield();  // the writer makes room
     }
   }
-  CheckpointDone done = AwaitSaved(store);
-  if (!done.error.empty()) {
-    for (Executor* e : executors) e->ForgetStored();
+  CheckpointStore::Saved saved = AwaitOutcome(store);
+  for (Executor* e : executors) {
+    if (saved.done.error.empty()) break;
+    saved.lost ? e->ForgetStored() : e->AbortSnapshot();
   }
-  return done;
+  return std::move(saved.done);
 }
 
 ManifestShard ShardOf(const CheckpointDone& done, const std::string& server) {

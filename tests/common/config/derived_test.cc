@@ -1,0 +1,296 @@
+// What the configuration derives from data and machine, by hand.
+#include <cmath>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "common/config/config.h"
+#include "tests/common/config/parsed_config.h"
+
+namespace dslide {
+
+TEST_CASE("config: fewer neurons are drawn from batch to batch") {
+  ModelConfig model;
+  model.negatives = 1000;
+  CHECK(DrawsAt(model, 0, 200) == 1500);
+  CHECK(DrawsAt(model, 50, 200) == 1250);
+  CHECK(DrawsAt(model, 199, 200) == 505);
+  CHECK(DrawsAt(model, 5000, 200) == 500);  // a run that is over
+  CHECK(DrawsAt(model, 3, 0) == 1500);
+  model.negatives = 1;
+  CHECK(DrawsAt(model, 200, 200) == 1);
+}
+
+TEST_CASE("config: resolving") {
+  struct Case {
+    uint32_t d, n;
+    ActiveSet active;
+    uint32_t k_dwta, k_simhash, slots;
+  };
+  // k: the largest with N / 2^(3k), or N / 2^k, at least 8, up to 2^15 buckets.
+  const Case cases[] = {
+      {1, 1, ActiveSet::kAll, 1, 1, 1},
+      {100, 191, ActiveSet::kAll, 1, 4, 100},
+      {10'000, 2000, ActiveSet::kAll, 2, 7, 256},
+      {10'000, 2001, ActiveSet::kMass, 2, 7, 256},
+      {136'000, 30'938, ActiveSet::kMass, 3, 11, 256},
+      {136'000, 41'218, ActiveSet::kMass, 4, 12, 256},
+      {50, 262'143, ActiveSet::kMass, 4, 14, 50},
+      {50, 262'144, ActiveSet::kMass, 5, 15, 50},
+      {136'000, 670'091, ActiveSet::kMass, 5, 15, 256},
+      {4'000'000'000, 4'000'000'000, ActiveSet::kMass, 5, 15, 256},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.n);
+    Config config;
+    ResolveConfig(c.d, c.n, &config);
+    CHECK(config.model.features == c.d);
+    CHECK(config.model.labels == c.n);
+    CHECK(config.model.active == c.active);
+    CHECK(config.hash.k == c.k_dwta);
+    CHECK(config.model.candidates == std::min(ModelConfig().candidates, c.n));
+    CHECK(config.model.uniform == std::min(ModelConfig().uniform, c.n));
+    CHECK(config.model.negatives == std::min(ModelConfig().negatives, c.n));
+    CHECK(config.model.popular == std::min(ModelConfig().popular, c.n));
+    CHECK(config.train.learning_rate == doctest::Approx(0.05 * std::sqrt(2.0)));
+    CHECK(config.cluster.slots == c.slots);
+    CHECK(config.cluster.input_slots == (c.slots < 32 ? 0 : static_cast<int32_t>(c.slots) / 4));
+    CHECK(config.model.output_init == doctest::Approx(1.0 / std::sqrt(512.0)));
+
+    Config again = config;
+    ResolveConfig(c.d, c.n, &again);
+    CHECK(again == config);
+    CHECK(Parsed(FormatConfig(config)) == config);
+
+    Config own;
+    own.model.sharing = Sharing::kSample;
+    ResolveConfig(c.d, c.n, &own);
+    CHECK(own.model.active == (c.n > 2000 ? ActiveSet::kLsh : ActiveSet::kAll));
+
+    Config simhash;
+    simhash.hash.family = HashFamily::kSimHash;
+    ResolveConfig(c.d, c.n, &simhash);
+    CHECK(simhash.hash.k == c.k_simhash);
+  }
+}
+
+TEST_CASE("config: the derived rate of SGD follows the loss") {
+  const auto derived = [](Loss loss, uint32_t hidden) {
+    Config config;
+    config.train.optimizer = OptimizerKind::kSgd;
+    config.model.loss = loss;
+    config.model.hidden = hidden;
+    ResolveConfig(1000, 5000, &config);
+    return config.train.learning_rate;
+  };
+  CHECK(derived(Loss::kSoftmax, 512) == 1.0f);
+  CHECK(derived(Loss::kSigmoid, 128) == doctest::Approx(0.1));
+  CHECK(derived(Loss::kSigmoid, 512) == doctest::Approx(0.05));
+}
+
+TEST_CASE("config: the derived rate follows hidden width and batch, K the width") {
+  Config wide;
+  wide.model.hidden = 2048;
+  wide.train.batch = 256;
+  ResolveConfig(1000, 100'000, &wide);
+  CHECK(wide.train.learning_rate == doctest::Approx(0.025));
+  CHECK(wide.hash.k == 4);
+  Config large;
+  large.train.batch = 1024;
+  ResolveConfig(1000, 100'000, &large);
+  CHECK(large.train.learning_rate == doctest::Approx(0.1));
+  // The K bins of a DWTA table are disjoint: 16 coordinates have room for two bins of 8.
+  Config narrow;
+  narrow.model.hidden = 16;
+  ResolveConfig(1000, 100'000, &narrow);
+  CHECK(narrow.hash.k == 2);
+}
+
+TEST_CASE("config: resolving keeps what the user chose") {
+  Config config = Parsed("[model]\nactive = sampled\noutput_init = 0.5\n[hash]\nk = 5\n");
+  ResolveConfig(1000, 1000, &config);
+  CHECK(config.model.active == ActiveSet::kSampled);
+  CHECK(config.model.output_init == 0.5f);
+  CHECK(config.hash.k == 5);
+}
+
+TEST_CASE("config: words and sessions have linear hidden units and nothing left out") {
+  for (const TextFormat format : {TextFormat::kWords, TextFormat::kSessions}) {
+    Config config;
+    config.text.format = format;
+    ResolveConfig(100'000, 100'000, &config, {.label_repeats = 1.0});
+    CHECK(IsLinear(config.model));
+    CHECK(config.model.neurons == Neurons::kLearned);
+    CHECK(config.train.dropout_hidden == 0.0f);
+    CHECK(config.train.label_smoothing == 0.0f);
+    CHECK(config.train.epochs == 5);
+    const float factor = format == TextFormat::kWords ? 2.5f : 1.0f;
+    Config records;
+    ResolveConfig(100'000, 100'000, &records);
+    CHECK(config.train.learning_rate == doctest::Approx(factor * records.train.learning_rate));
+    Config again = config;
+    ResolveConfig(100'000, 100'000, &again);
+    CHECK(again == config);
+  }
+  Config of_records;
+  ResolveConfig(1000, 1000, &of_records);
+  CHECK(of_records.model.activation == Activation::kRelu);
+  Config chosen = Parsed("[model]\nactivation = relu\n[text]\nformat = words\n");
+  ResolveConfig(1000, 1000, &chosen);
+  CHECK(chosen.model.activation == Activation::kRelu);
+}
+
+TEST_CASE("config: neurons of rare labels are centroids") {
+  const auto resolved = [](uint32_t labels, double repeats, Config config = {}) {
+    ResolveConfig(1000, labels, &config, {.label_repeats = repeats});
+    Config again = config;
+    ResolveConfig(1000, labels, &again);
+    CHECK(again == config);
+    return config;
+  };
+  const Config rare = resolved(100'000, 16.0);
+  CHECK(rare.model.neurons == Neurons::kCentroids);
+  CHECK(rare.model.input_init == 1.0f);
+  CHECK(rare.model.active == ActiveSet::kLsh);
+  CHECK(rare.train.dropout_hidden == 0.0f);
+  CHECK(rare.train.label_smoothing == 0.0f);
+  const Config learned = resolved(100'000, 16.1);
+  CHECK(learned.model.neurons == Neurons::kLearned);
+  CHECK(learned.model.input_init == 0.005f);
+  CHECK(learned.model.active == ActiveSet::kMass);
+  CHECK(learned.train.dropout_hidden == Config().train.dropout_hidden);
+  CHECK(learned.train.label_smoothing == Config().train.label_smoothing);
+  CHECK(rare.train.learning_rate == doctest::Approx(5 * learned.train.learning_rate));
+  // Few labels are all computed, and the sigmoid and a sample's own neurons have no centroids.
+  CHECK(resolved(2000, 1.0).model.neurons == Neurons::kLearned);
+  Config other;
+  other.train.staleness = 0;
+  CHECK(resolved(100'000, 1.0, other).model.active == ActiveSet::kMass);
+  other.train.staleness = -1;
+  other.model.loss = Loss::kSigmoid;
+  CHECK(resolved(100'000, 1.0, other).model.neurons == Neurons::kLearned);
+  other.model.loss = Loss::kSoftmax;
+  other.model.sharing = Sharing::kSample;
+  CHECK(resolved(100'000, 1.0, other).model.neurons == Neurons::kLearned);
+}
+
+TEST_CASE("config: few samples have smaller batches and more epochs, and learned neurons") {
+  struct Case {
+    uint64_t samples;
+    uint32_t batch, epochs;
+    double rate;
+  };
+  const Case cases[] = {
+      {1, 128, 16, 0.0354},      {14'999, 128, 16, 0.0354},    {15'000, 256, 12, 0.05},
+      {29'999, 256, 12, 0.05},   {30'000, 512, 8, 0.0707},     {90'452, 512, 8, 0.0707},
+      {231'034, 512, 8, 0.0707}, {UINT64_MAX, 512, 8, 0.0707},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.samples);
+    Config config;
+    ResolveConfig(1000, 5000, &config, {c.samples, 3.0});
+    CHECK(config.train.batch == c.batch);
+    CHECK(config.train.epochs == c.epochs);
+    CHECK(config.train.warmup_batches == 100);
+    const bool centroids = config.model.neurons == Neurons::kCentroids;
+    CHECK(centroids == (c.samples >= 30'000));
+    CHECK(config.train.learning_rate ==
+          doctest::Approx(c.rate * (centroids ? 5 : 1)).epsilon(0.01));
+    Config again = config;
+    ResolveConfig(1000, 5000, &again);
+    CHECK(again == config);
+  }
+  Config own = Parsed("[train]\nbatch = 300\nepochs = 3\n[model]\nneurons = centroids\n");
+  ResolveConfig(1000, 5000, &own, {2000, 3.0});
+  CHECK(own.train.batch == 300);
+  CHECK(own.train.epochs == 3);
+  CHECK(own.model.neurons == Neurons::kCentroids);
+  Config steps = Parsed("[train]\nstaleness = 0\ntarget_batch = 1024\n");
+  ResolveConfig(1000, 5000, &steps, {2000, 3.0});
+  CHECK(steps.train.target_batch % steps.train.batch == 0);
+}
+
+TEST_CASE("config: what was derived for training, as a line") {
+  Config config;
+  ResolveConfig(1000, 5000, &config, {2000, 3.0});
+  CHECK(TrainingText(config) == "neurons learned, batches of 128, 16 epochs, learning rate 0.035");
+  Config one = Parsed("[train]\nepochs = 1\nbatch = 64\nlearning_rate = 0.1\n");
+  one.model.neurons = Neurons::kCentroids;
+  ResolveConfig(1000, 5000, &one);
+  CHECK(TrainingText(one) == "neurons centroids, batches of 64, 1 epoch, learning rate 0.1");
+}
+
+TEST_CASE("config: which epochs form centroids") {
+  Config config;
+  const auto epochs = [&](uint32_t count) {
+    config.train.epochs = count;
+    std::string text;
+    for (uint32_t epoch = 0; epoch < count; ++epoch) {
+      text += FormsCentroids(config, epoch) ? 'C' : 'L';
+    }
+    return text;
+  };
+  CHECK(epochs(3) == "LLL");
+  config.model.neurons = Neurons::kCentroids;
+  CHECK(epochs(1) == "C");
+  CHECK(epochs(2) == "CC");
+  CHECK(epochs(3) == "CLC");
+  CHECK(epochs(4) == "CLLC");
+  CHECK(epochs(5) == "CLCLC");
+  CHECK(epochs(8) == "CLLCLCLC");
+
+  config.train.batch = 10;
+  const auto learning = [&](uint64_t batches) { return LearningBatches(config, batches, 25); };
+  CHECK(learning(0) == 0);
+  CHECK(learning(3) == 0);
+  CHECK(learning(5) == 2);
+  CHECK(learning(12) == 6);
+  CHECK(learning(24) == 12);
+  config.model.neurons = Neurons::kLearned;
+  CHECK(learning(24) == 24);
+}
+
+TEST_CASE("learning rate: warm-up, then the decay") {
+  TrainConfig train;
+  train.learning_rate = 0.4f;
+  train.warmup_batches = 4;  // a third of the run
+  const auto rate = [&](uint64_t step) { return LearningRateAt(train, step, 12); };
+  for (const Decay decay : {Decay::kLinear, Decay::kCosine, Decay::kNone}) {
+    train.decay = decay;
+    CHECK(rate(0) == doctest::Approx(0.1));
+    CHECK(rate(1) == doctest::Approx(0.2));
+    CHECK(rate(3) == doctest::Approx(0.4));
+    CHECK(rate(4) == doctest::Approx(0.4));
+  }
+  train.decay = Decay::kLinear;
+  CHECK(rate(6) == doctest::Approx(0.3));
+  CHECK(rate(11) == doctest::Approx(0.05));
+  CHECK(rate(12) == 0.0f);
+  CHECK(rate(UINT64_MAX) == 0.0f);
+  train.decay = Decay::kCosine;
+  CHECK(rate(6) == doctest::Approx(0.2 * (1.0 + std::sqrt(0.5))));
+  CHECK(rate(8) == doctest::Approx(0.2));
+  CHECK(rate(11) == doctest::Approx(0.2 * (1.0 + std::cos(3.14159265358979 * 7.0 / 8.0))));
+  CHECK(rate(12) == 0.0f);
+  train.decay = Decay::kNone;
+  CHECK(rate(11) == 0.4f);
+  CHECK(rate(UINT64_MAX) == 0.4f);
+}
+
+TEST_CASE("learning rate: no warm-up, and a run shorter than it") {
+  TrainConfig train;
+  train.learning_rate = 1.0f;
+  train.warmup_batches = 0;
+  CHECK(LearningRateAt(train, 0, 4) == 1.0f);
+  CHECK(LearningRateAt(train, 3, 4) == doctest::Approx(0.25));
+  CHECK(LearningRateAt(train, 0, 0) == 0.0f);
+  train.warmup_batches = 10;
+  CHECK(LearningRateAt(train, 0, 4) == 1.0f);  // a batch of warm-up, not ten
+  CHECK(LearningRateAt(train, 0, 12) == 0.25f);
+  CHECK(LearningRateAt(train, 3, 12) == 1.0f);
+  CHECK(LearningRateAt(train, 4, 4) == 0.0f);
+}
+
+}  // namespace dslide
