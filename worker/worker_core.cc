@@ -18,7 +18,7 @@ constexpr int64_t kSenselessGrantMs = 2000;  // until the next request, so as no
 constexpr char kLostWithPush[] = "its first request went with the push of a batch that failed";
 
 DenseCopies::Use UseOf(const LeasedBatch& leased, uint64_t step) {
-  return {leased.lease.kind, step, leased.lease.lease};
+  return {leased.lease.kind, step, leased.lease.epoch, leased.lease.lease};
 }
 
 }  // namespace

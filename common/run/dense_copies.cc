@@ -8,7 +8,8 @@ std::shared_ptr<const DenseWeights> DenseCopies::For(const Use& use, const Train
                                                      bool asking, int64_t now_us) {
   if (!kept_ || kept_->use.kind != use.kind) return nullptr;
   if (use.kind == LeaseKind::kEvaluate) {
-    return kept_->use.lease == use.lease ? kept_->copy : nullptr;
+    const bool same = kept_->use.epoch == use.epoch && kept_->use.lease == use.lease;
+    return same ? kept_->copy : nullptr;
   }
   if (IsSynchronous(train)) return kept_->use.step == use.step ? kept_->copy : nullptr;
   const bool fresh = kept_->batches < train.dense_batches && now_us - kept_->since_us < kMostAgeUs;

@@ -3,7 +3,8 @@
 //
 // Synchronous training: a copy is of one step, so all batches of a step are computed with the same.
 // Asynchronous training: a copy serves train.dense_batches batches, and no longer than kMostAgeUs.
-// Evaluations: a copy is of one lease. A worker that dies loses nothing with it.
+// Evaluations: a copy is of one lease of one epoch: each pass numbers its leases from 1. A worker
+// that dies loses nothing with it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ class DenseCopies {
   struct Use {
     LeaseKind kind;
     uint64_t step;   // training
-    uint64_t lease;  // evaluations
+    uint32_t epoch;  // evaluations, with the lease
+    uint64_t lease;
   };
 
   // For a batch that begins; null: it has to ask for a copy. `asking`: a batch is under way that

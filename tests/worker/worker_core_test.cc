@@ -237,6 +237,32 @@ TEST_CASE("a worker whose dense layers have diverged tells the scheduler, and en
   CHECK(f.last.failed_batches.empty());
 }
 
+TEST_CASE("an evaluation asks for the dense layers again after another epoch") {
+  Config deep;
+  deep.model.dense = {WorkerFixture::kHidden};
+  WorkerFixture f(1, deep);
+  f.JoinAndPlan();
+  const auto evaluate = [&](uint32_t epoch, uint32_t unit) {
+    LeaseGrant grant = WorkerFixture::Grant(1, LeaseKind::kEvaluate, unit);
+    grant.epoch = epoch;
+    Outbox requests = WorkerFixture::Requests(f.Scheduler(grant));
+    REQUIRE(requests.size() == 1);
+    const auto& embed = As<EmbedRequest>(requests[0]);
+    auto reply = std::get<EmbedReply>(WorkerFixture::EmbedAnswer(embed));
+    if (embed.dense) {
+      reply.dense = LayerRows{{21, 22, 23, 24}, Matrix(4, WorkerFixture::kHidden)};
+    }
+    requests = WorkerFixture::Requests(f.Server(requests[0], reply));
+    REQUIRE(requests.size() == 1);
+    f.Acknowledge(f.Server(requests[0], WorkerFixture::Answer(requests[0].message.body)));
+    CHECK(WorkerFixture::ToScheduler<BatchDone>(f.last).size() == 1);
+    return embed.dense;
+  };
+  CHECK(evaluate(1, 0));
+  CHECK_FALSE(evaluate(1, 1));  // another batch of the lease
+  CHECK(evaluate(2, 0));        // a lease with the same number
+}
+
 TEST_CASE_FIXTURE(Fixture, "statistics that no model gives are not reported") {
   JoinAndPlan();
   auto requests = Requests(Scheduler(Grant(1)));

@@ -18,20 +18,20 @@ TEST_CASE("dense copies: asynchronous, a copy serves some batches and not for lo
   TrainConfig train;
   train.dense_batches = 3;
   DenseCopies copies;
-  CHECK(copies.For({kTrain, 0, 1}, train, false, 0) == nullptr);
+  CHECK(copies.For({kTrain, 0, 1, 1}, train, false, 0) == nullptr);
   const auto copy = Copy();
-  copies.Keep({kTrain, 0, 1}, copy, 100);
-  for (uint64_t n = 0; n < 3; ++n) CHECK(copies.For({kTrain, n, n}, train, false, 100) == copy);
-  CHECK(copies.For({kTrain, 3, 3}, train, false, 100) == nullptr);
+  copies.Keep({kTrain, 0, 1, 1}, copy, 100);
+  for (uint64_t n = 0; n < 3; ++n) CHECK(copies.For({kTrain, n, 1, n}, train, false, 100) == copy);
+  CHECK(copies.For({kTrain, 3, 1, 3}, train, false, 100) == nullptr);
   // While another one is on its way, up to as many again.
-  for (uint64_t n = 0; n < 3; ++n) CHECK(copies.For({kTrain, n, n}, train, true, 100) == copy);
-  CHECK(copies.For({kTrain, 3, 3}, train, true, 100) == nullptr);
-  copies.Keep({kTrain, 0, 1}, copy, 100);
-  CHECK(copies.For({kTrain, 0, 1}, train, false, 99 + DenseCopies::kMostAgeUs) == copy);
-  CHECK(copies.For({kTrain, 0, 1}, train, false, 100 + DenseCopies::kMostAgeUs) == nullptr);
-  CHECK(copies.For({kEvaluate, 0, 1}, train, false, 100) == nullptr);
+  for (uint64_t n = 0; n < 3; ++n) CHECK(copies.For({kTrain, n, 1, n}, train, true, 100) == copy);
+  CHECK(copies.For({kTrain, 3, 1, 3}, train, true, 100) == nullptr);
+  copies.Keep({kTrain, 0, 1, 1}, copy, 100);
+  CHECK(copies.For({kTrain, 0, 1, 1}, train, false, 99 + DenseCopies::kMostAgeUs) == copy);
+  CHECK(copies.For({kTrain, 0, 1, 1}, train, false, 100 + DenseCopies::kMostAgeUs) == nullptr);
+  CHECK(copies.For({kEvaluate, 0, 1, 1}, train, false, 100) == nullptr);
   copies.Clear();
-  CHECK(copies.For({kTrain, 0, 1}, train, false, 100) == nullptr);
+  CHECK(copies.For({kTrain, 0, 1, 1}, train, false, 100) == nullptr);
 }
 
 TEST_CASE(
@@ -41,21 +41,23 @@ TEST_CASE(
   train.dense_batches = 1;
   DenseCopies copies;
   const auto copy = Copy();
-  copies.Keep({kTrain, 7, 1}, copy, 0);
+  copies.Keep({kTrain, 7, 1, 1}, copy, 0);
   for (int n = 0; n < 5; ++n)
-    CHECK(copies.For({kTrain, 7, 2}, train, false, 1'000'000'000) == copy);
-  CHECK(copies.For({kTrain, 8, 1}, train, true, 0) == nullptr);
-  CHECK(copies.For({kTrain, 6, 1}, train, true, 0) == nullptr);
+    CHECK(copies.For({kTrain, 7, 1, 2}, train, false, 1'000'000'000) == copy);
+  CHECK(copies.For({kTrain, 8, 1, 1}, train, true, 0) == nullptr);
+  CHECK(copies.For({kTrain, 6, 1, 1}, train, true, 0) == nullptr);
 }
 
-TEST_CASE("dense copies: an evaluation's copy is of its lease") {
+TEST_CASE("dense copies: an evaluation's copy is of its lease and epoch") {
   const TrainConfig train;
   DenseCopies copies;
   const auto copy = Copy();
-  copies.Keep({kEvaluate, 0, 5}, copy, 0);
-  for (int n = 0; n < 9; ++n) CHECK(copies.For({kEvaluate, 0, 5}, train, false, 9'000'000) == copy);
-  CHECK(copies.For({kEvaluate, 0, 6}, train, true, 0) == nullptr);
-  CHECK(copies.For({kTrain, 0, 5}, train, true, 0) == nullptr);
+  copies.Keep({kEvaluate, 0, 1, 5}, copy, 0);
+  for (int n = 0; n < 9; ++n)
+    CHECK(copies.For({kEvaluate, 0, 1, 5}, train, false, 9'000'000) == copy);
+  CHECK(copies.For({kEvaluate, 0, 1, 6}, train, true, 0) == nullptr);
+  CHECK(copies.For({kEvaluate, 0, 2, 5}, train, true, 0) == nullptr);  // ids begin again
+  CHECK(copies.For({kTrain, 0, 1, 5}, train, true, 0) == nullptr);
 }
 
 }  // namespace
