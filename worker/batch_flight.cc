@@ -77,11 +77,13 @@ BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGran
       ticket_(batch.ticket),
       with_input_(ServersWith(plan, InputSlots(config.cluster))),
       with_neurons_(ServersWith(plan, OutputSlots(config.cluster))),
+      only_server_(std::ranges::count(with_neurons_, true) == 1),
       greeted_(std::move(greeted)),
       replies_(plan.servers.size()),
       wants_dense_(dense == nullptr && !config.model.dense.empty()),
       dense_(std::move(dense)) {
   greeted_.resize(plan.servers.size());
+  missing_ = CountAsked();
   done_.lease = lease.lease;
   done_.batch = {lease.epoch, lease.unit, batch.index};
   done_.samples = samples_;
@@ -159,7 +161,11 @@ EmbedRequest BatchFlight::Greeting() const {
   return greeting;
 }
 
-bool BatchFlight::OnlyServer() const { return std::ranges::count(with_neurons_, true) == 1; }
+uint32_t BatchFlight::CountAsked() const {
+  uint32_t asked = 0;
+  for (uint32_t server = 0; server < replies_.size(); ++server) asked += Asks(server);
+  return asked;
+}
 
 Body BatchFlight::RequestFor(uint32_t server) const {
   switch (stage_) {
@@ -181,7 +187,7 @@ Body BatchFlight::RequestFor(uint32_t server) const {
                          labels_[server],
                          label_totals_,
                          probe ? config_.train.probe_samples : 0,
-                         OnlyServer(),
+                         only_server_,
                          !with_input_[server],
                          weights_,
                          with_input_[server] ? 0 : ticket_};
@@ -203,14 +209,14 @@ Body BatchFlight::RequestFor(uint32_t server) const {
 Result<bool> BatchFlight::Take(uint32_t server, Body reply, uint64_t receipt) {
   DSLIDE_RETURN_IF_ERROR(CheckShape(server, reply));
   done_.receipts ^= receipt;
+  if (Asks(server) && !replies_[server]) --missing_;
   replies_[server] = std::move(reply);
   AddPartials();
-  for (uint32_t s = 0; s < replies_.size(); ++s) {
-    if (Asks(s) && !replies_[s]) return false;
-  }
+  if (missing_ > 0) return false;
   if (stage_ == Stage::kEmbed && wants_dense_) DSLIDE_RETURN_IF_ERROR(TakeDense());
   Advance();
   replies_.assign(replies_.size(), std::nullopt);
+  missing_ = done() ? 0 : CountAsked();
   added_ = 0;
   sum_.reset();
   DSLIDE_RETURN_IF_ERROR(CheckFinite());
@@ -263,7 +269,7 @@ Status BatchFlight::CheckShape(uint32_t server, const Body& reply) const {
     }
     case Stage::kQuery: {
       const auto* active = std::get_if<ActiveReply>(&reply);
-      if (OnlyServer()) {
+      if (only_server_) {
         const auto* gradient = std::get_if<GradientReply>(&reply);
         const bool whole =
             gradient != nullptr && gradient->active && HasShape(gradient->partial, samples_, width);
@@ -305,7 +311,7 @@ void BatchFlight::Advance() {
       stage_ = kind_ == LeaseKind::kTrain ? Stage::kQuery : Stage::kTopK;
       break;
     case Stage::kQuery:
-      if (OnlyServer()) {
+      if (only_server_) {
         auto replies = Collect<GradientReply>(&replies_);
         MergeStatistics(std::move(*replies[0].active));
         MaskGradient(InFloats(*std::move(sum_)));

@@ -86,7 +86,7 @@ class BatchFlight {
   void CutOffEmptySamples(Matrix* matrix) const;
   std::optional<LayerRows> DenseGradientsFor(uint32_t server) const;
   bool IsDenseOf(uint32_t server, const std::optional<LayerRows>& rows) const;
-  bool OnlyServer() const;  // one server has all neurons
+  uint32_t CountAsked() const;  // servers that the stage asks. REQUIRES !done()
   float WeightOf(uint32_t sample) const { return weights_.empty() ? 1.0f : weights_[sample]; }
   void MergeStatistics(ActiveReply merged);
   void MaskGradient(Matrix gradient);
@@ -102,6 +102,7 @@ class BatchFlight {
   Stage stage_ = Stage::kEmbed;
   std::vector<bool> with_input_;        // [servers] which have input rows
   std::vector<bool> with_neurons_;      // which have neurons
+  bool only_server_;                    // one server has all neurons
   std::vector<bool> greeted_;           // which get a Greeting(), if they have no input rows
   std::vector<SparseRows> features_;    // [servers]
   std::vector<SparseRows> labels_;      // [servers]
@@ -109,7 +110,8 @@ class BatchFlight {
   std::vector<uint32_t> label_totals_;  // [B]
   std::vector<float> weights_;          // [B] of the samples' losses; empty: all 1
   std::vector<std::optional<Body>> replies_;  // [servers]
-  uint32_t added_ = 0;                        // of these, from the first, are in sum_
+  uint32_t missing_ = 0;                      // of the servers that the stage asks
+  uint32_t added_ = 0;                        // of the replies, from the first, are in sum_
   std::optional<PartialSum> sum_;             // [B x H]; none was added yet
   Matrix first_;                              // [B x H_1] h_1, if there are dense layers
   Matrix hidden_;                             // [B x H_L] h_L

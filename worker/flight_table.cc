@@ -74,9 +74,15 @@ Body FlightTable::RequestOf(const AwaitedReply& awaited) const {
   return request;
 }
 
+void FlightTable::Await(uint64_t sequence, const AwaitedReply& awaited) {
+  Check(awaited);
+  awaited_[sequence] = awaited;
+}
+
 std::optional<AwaitedReply> FlightTable::Take(uint64_t sequence, uint32_t server) {
   const auto found = awaited_.find(sequence);
   if (found == awaited_.end() || found->second.server != server) return std::nullopt;
+  Check(found->second);
   return awaited_.extract(found).mapped();
 }
 
@@ -98,18 +104,26 @@ void FlightTable::CountSent(uint64_t sequence, size_t kind, size_t bytes) {
   At(found->second.flight).batch.CountSent(kind, bytes);
 }
 
-void FlightTable::CheckInvariants(size_t servers) const {
-  for (const auto& [sequence, awaited] : awaited_) {
-    DSLIDE_CHECK(Has(awaited.flight));
-    DSLIDE_CHECK(!awaited.next || Has(*awaited.next));
-    DSLIDE_CHECK(!awaited.next || *awaited.next != awaited.flight);
-    DSLIDE_CHECK(!awaited.next || At(awaited.flight).pushed);
-    DSLIDE_CHECK(awaited.server < servers);
-  }
+void FlightTable::Check(const AwaitedReply& awaited) const {
+  DSLIDE_CHECK(Has(awaited.flight));
+  DSLIDE_CHECK(!awaited.next || Has(*awaited.next));
+  DSLIDE_CHECK(!awaited.next || *awaited.next != awaited.flight);
+  DSLIDE_CHECK(!awaited.next || At(awaited.flight).pushed);
+}
+
+void FlightTable::CheckFlights() const {
   for (const auto& [id, flight] : flights_) {
     DSLIDE_CHECK(id < next_flight_);
     DSLIDE_CHECK(!flight.pushed || flight.answered);
     DSLIDE_CHECK(flight.leased.begun_us <= flight.started_us);
+  }
+}
+
+void FlightTable::CheckInvariants(size_t servers) const {
+  CheckFlights();
+  for (const auto& [sequence, awaited] : awaited_) {
+    Check(awaited);
+    DSLIDE_CHECK(awaited.server < servers);
   }
 }
 

@@ -69,7 +69,7 @@ class FlightTable {
 
   // The request of `awaited`, as it was when it was sent first.
   Body RequestOf(const AwaitedReply& awaited) const;
-  void Await(uint64_t sequence, const AwaitedReply& awaited) { awaited_[sequence] = awaited; }
+  void Await(uint64_t sequence, const AwaitedReply& awaited);
   // The request that a reply of `server` answers. It is awaited no longer. nullopt: the reply is
   // late, or came before.
   std::optional<AwaitedReply> Take(uint64_t sequence, uint32_t server);
@@ -84,10 +84,14 @@ class FlightTable {
   void CountSent(uint64_t sequence, size_t kind, size_t bytes);
   const std::map<uint64_t, AwaitedReply>& awaited() const { return awaited_; }  // by sequence
 
-  // `servers`: of the plan.
+  // The flights only. Each request is checked when it is sent and when its reply comes.
+  void CheckFlights() const;
+  // Flights and all requests: with many servers too much for every message. `servers`: of the plan.
   void CheckInvariants(size_t servers) const;
 
  private:
+  void Check(const AwaitedReply& awaited) const;
+
   uint64_t next_flight_ = 1;
   std::map<uint64_t, Flight> flights_;
   std::map<uint64_t, AwaitedReply> awaited_;

@@ -40,7 +40,7 @@ void WorkerCore::CheckInvariants() const {
   DSLIDE_CHECK(!work_ || GenerationOf(plan_) <= plan_.version);
   DSLIDE_CHECK(InFlightLimit() > 0 && InFlightLimit() <= kMostBatchesInFlight);
   if (!work_) return;
-  work_->flights.CheckInvariants(plan_.servers.size());
+  work_->flights.CheckFlights();
   DSLIDE_CHECK(!work_->told_idle || work_->paused_until_us > 0);
   for (const auto& [sequence, report] : work_->reports) {
     DSLIDE_CHECK(!work_->flights.awaited().contains(sequence));
@@ -479,6 +479,7 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
     work_->leases.ForgetLostRequest(NowMs(), config_->cluster.request_timeout_ms);
   }
   Fill();
+  if (work_) work_->flights.CheckInvariants(plan_.servers.size());
   return Drain();
 }
 

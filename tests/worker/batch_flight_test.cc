@@ -117,6 +117,17 @@ TEST_CASE("a training flight adds partials, applies relu, merges normalisers and
   CHECK(done.probed == 0);
 }
 
+TEST_CASE("a stage ends with the reply of the last server, not with a second one of the first") {
+  const Config config = FlightConfig();
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
+  for (const uint32_t server : {1, 1, 1}) {
+    const Result<bool> taken = flight.Take(server, EmbedReply{Filled({})});
+    REQUIRE(taken.ok());
+    CHECK_FALSE(*taken);
+  }
+  CHECK(*flight.Take(0, EmbedReply{Filled({})}));
+}
+
 TEST_CASE("a sample that nobody scored has normaliser 0 on the wire") {
   const Config config = FlightConfig();
   BatchFlight flight(config, kPlan, Lease(), Batch(), 5);
