@@ -351,13 +351,15 @@ void WorkerCore::OnServerError(const AwaitedReply& request, const ErrorReply& er
   if (error.code == ErrorCode::kFenced) link_.AskSoon();
   // A server that is not where this plan is will be there soon. One that does not know the batch
   // any more has it from another worker, a second copy: begun again, the two would drive each other
-  // out.
+  // out. The next batch has only lost its first request with that one's push.
   const bool copied = error.code == ErrorCode::kUnknownBatch;
-  for (const auto id : {std::optional(request.flight), request.next}) {
-    if (!id || !work_->flights.Has(*id)) continue;
-    if (error.code == ErrorCode::kStalePlan) work_->flights.At(*id).leased.failures = 0;
-    FailFlight(*id, why, copied ? After::kGiveUp : After::kBeginAgain);
+  if (error.code == ErrorCode::kStalePlan) {
+    for (const auto id : {std::optional(request.flight), request.next}) {
+      if (id) work_->flights.At(*id).leased.failures = 0;
+    }
   }
+  FailFlight(request.flight, why, copied ? After::kGiveUp : After::kBeginAgain);
+  if (request.next) FailFlight(*request.next, copied ? kLostWithPush : why);
 }
 
 // Takes a reply into its flight, which fails if the reply does not fit.
@@ -415,7 +417,7 @@ void WorkerCore::SendReport(BatchDone done) {
 
 // Ends a flight, and the one whose first request went with its push. Their batches begin again a
 // little later. A batch that is given up, or has failed too often, waits until its lease expires;
-// another worker may get it then.
+// another worker may get it then. The one that has lost its request is not given up.
 void WorkerCore::FailFlight(uint64_t id, const std::string& why, After after) {
   auto failed = work_->flights.Fail(id);
   if (!failed) return;
@@ -423,7 +425,7 @@ void WorkerCore::FailFlight(uint64_t id, const std::string& why, After after) {
       after == After::kBeginAgain && work_->leases.SetAside(std::move(failed->leased), now_us_);
   effects_.failed_batches.push_back((again ? "a batch begins again: " : "a batch is given up: ") +
                                     why);
-  if (failed->next) FailFlight(*failed->next, kLostWithPush, after);
+  if (failed->next) FailFlight(*failed->next, kLostWithPush);
 }
 
 // Batches that wait for their step may wait for ever once workers leave; nothing is lost with them.

@@ -244,6 +244,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a push that another worker drove out is given up; its next batch begins again") {
+  const std::vector<std::string> lines = {
+      "a batch is given up: a: gone",
+      "a batch begins again: its first request went with the push of a batch that failed"};
+  for (const bool last : {false, true}) {
+    CAPTURE(last);
+    Combined f;
+    if (last) CHECK(f.Good(1).send.empty());
+    const auto effects = f.Server(f.pushes[0], ErrorReply{ErrorCode::kUnknownBatch, "gone"});
+    CHECK(effects.failed_batches == lines);
+    CHECK(WorkerFixture::ToScheduler<BatchDone>(effects).empty());
+    if (!last) CHECK(f.Good(1).send.empty());
+    CHECK(WorkerFixture::Requests(f.Tick(299)).empty());
+    const Outbox again = WorkerFixture::Requests(f.Tick(300));
+    REQUIRE(again.size() == 2);
+    for (const auto& request : again) CHECK(As<EmbedRequest>(request).batch.index == 2);
+    f.CheckOnlyBatchOneIsLeft();
+  }
+}
+
 TEST_CASE_FIXTURE(Combined, "a push whose next batch failed can still fail") {
   CHECK(Server(pushes[0], Ack{}).failed_batches.size() == 1);
   const auto effects = Server(pushes[1], ErrorReply{ErrorCode::kUnknownBatch, "no"});
