@@ -35,23 +35,63 @@ Cluster::Cluster(const RunInputs& inputs, bool live, int64_t now_ms)
       seats(inputs.ledger, live, now_ms),
       loads(SlotMemoryBytes(inputs.config)),
       keyed_(inputs.keyed),
+      synchronous_(IsSynchronous(inputs.config.train)),
+      servers_(inputs.config.cluster.servers),
       takeover_s_(inputs.config.cluster.takeover_s),
       join_timeout_s_(inputs.config.cluster.join_timeout_s) {
   for (const PlanServer& server : seats.plan().servers) loads.Add(server.incarnation, 1, 0);
 }
 
+Cluster::Sequel Cluster::SequelOfLoss() const {
+  if (!synchronous_ && !seats.HaveSlots(seats.Vacant(roster))) return Sequel::kGoOnWithout;
+  const std::vector<SeatedServer> left = ChooseServers(seats.plan(), roster, servers_);
+  if (AreEnough(left.size(), seats.plan(), servers_)) {
+    const bool spare = std::ranges::any_of(left, [](const auto& s) { return !s.server->seated; });
+    return spare ? Sequel::kReplaced : Sequel::kShared;
+  }
+  return takeover_s_ > 0 && !left.empty() ? Sequel::kSharedLater : Sequel::kStop;
+}
+
 // What the run waits for when a server of the plan is gone, and what comes then.
 std::string Cluster::ReplacementLine() const {
-  if (takeover_s_ > 0 && seats.plan().servers.size() > 1) {
-    return fmt::format(
-        "waiting {} s for it or another server; then the others take its slots, from the last "
-        "checkpoint (cluster.takeover_s)",
-        takeover_s_);
+  switch (SequelOfLoss()) {
+    case Sequel::kGoOnWithout:
+      return "it had no slots, and the others go on without it";
+    case Sequel::kReplaced:
+      return "another server takes its place, and all go on from the last checkpoint";
+    case Sequel::kShared:
+      return "the others go on with its slots from the last checkpoint (cluster.servers are left)";
+    case Sequel::kSharedLater:
+      return fmt::format(
+          "waiting {} s for it or another server; then the others take its slots, from the last "
+          "checkpoint (cluster.takeover_s)",
+          takeover_s_);
+    case Sequel::kStop:
+      break;
   }
   return fmt::format(
       "waiting {} s for it or another server; then the run stops, to be resumed "
       "(cluster.join_timeout_s)",
       join_timeout_s_);
+}
+
+// The same in the status, while it has not come yet.
+std::string Cluster::VacancyLine(const std::string& missing) const {
+  switch (SequelOfLoss()) {
+    case Sequel::kGoOnWithout:
+      return fmt::format("going on without {}, which had no slots", missing);
+    case Sequel::kReplaced:
+    case Sequel::kShared:
+      return fmt::format("waiting for {} or a replacement (others take over once it is given up)",
+                         missing);
+    case Sequel::kSharedLater:
+      return fmt::format("waiting for {} or a replacement (after {} s the others take over)",
+                         missing, takeover_s_);
+    case Sequel::kStop:
+      break;
+  }
+  return fmt::format("waiting for {} or a replacement (after {} s the run stops, to be resumed)",
+                     missing, join_timeout_s_);
 }
 
 Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool reached,
@@ -181,9 +221,10 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
       admission.Strike(member.address, line, now_ms);
       if (!key.empty()) admission.Strike(key, line, now_ms);
     }
-    out->Decide(fmt::format("{} at {} {}; {}", member.name, member.address, why, ReplacementLine()),
-                now_ms);
     out->Depart(member, true, why, now_ms);
+    const std::string what = fmt::format("{} at {} {}", member.name, member.address, why);
+    roster.Remove(gone);
+    return out->Decide(fmt::format("{}; {}", what, ReplacementLine()), now_ms);
   } else if (member.role == Role::kServer) {
     out->Notice(PeerLine::kGone, fmt::format("{} {}", member.name, why), now_ms);
     out->Depart(member, lost, why, now_ms);
@@ -299,13 +340,7 @@ std::string Cluster::WaitingLine(const ClusterConfig& config) const {
   for (const size_t seat : seats.Vacant(roster)) {
     missing = Listed(missing, seats.plan().servers[seat].name);
   }
-  if (!missing.empty()) {
-    return fmt::format(
-        "waiting for {} or a replacement{}", missing,
-        config.takeover_s > 0
-            ? fmt::format(" (after {} s the others take over)", config.takeover_s)
-            : fmt::format(" (after {} s the run stops, to be resumed)", config.join_timeout_s));
-  }
+  if (!missing.empty()) return VacancyLine(missing);
   const size_t servers = roster.Count(Role::kServer);
   if (seats.live() && !roster.AllReady()) {
     for (const Member* server : roster.Seated()) {

@@ -90,11 +90,23 @@ struct Cluster {
   // Those of them that have not proved themselves.
   std::vector<const Member*> Unproven(bool with_slots) const;
 
+  // What comes when nobody takes the vacant seats, as seat_policy.h decides it.
+  enum class Sequel {
+    kGoOnWithout,  // they had no slots, and no step waits for them
+    kReplaced,     // a spare takes a seat, and a generation begins
+    kShared,       // a generation of those that are left begins at once
+    kSharedLater,  // the same, after cluster.takeover_s
+    kStop,
+  };
+  Sequel SequelOfLoss() const;
   std::string ReplacementLine() const;
+  std::string VacancyLine(const std::string& missing) const;
 
   int64_t looked_ms_ = 0;  // when Stalling() was last called
   int64_t asked_ms_ = 0;   // how long batches were in flight since the last one was done
   bool keyed_;
+  bool synchronous_;
+  size_t servers_;
   uint32_t takeover_s_;
   uint32_t join_timeout_s_;
   // The last lives of workers that servers were told to drop. Servers refuse them for good, so they

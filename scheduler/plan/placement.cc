@@ -77,6 +77,10 @@ std::vector<SeatedServer> ChooseServers(const Plan& plan, const Roster& roster, 
   return servers;
 }
 
+bool AreEnough(size_t servers, const Plan& plan, size_t wanted) {
+  return servers >= std::min(wanted, plan.servers.size());
+}
+
 std::vector<SeatedServer> ChooseFirstServers(const Roster& roster, size_t wanted) {
   std::vector<const Member*> spares = roster.Spares();
   if (spares.size() > wanted) spares.resize(wanted);

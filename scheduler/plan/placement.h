@@ -22,6 +22,10 @@ struct SeatedServer {
 // the name that is gone. More spares follow until there are `wanted` servers.
 std::vector<SeatedServer> ChooseServers(const Plan& plan, const Roster& roster, size_t wanted);
 
+// Whether so many servers go on at once when others of `plan` are gone: of more servers than the
+// run asks for it can do without some, of fewer it needs all.
+bool AreEnough(size_t servers, const Plan& plan, size_t wanted);
+
 // For the first plan: the spares, by name, so that a cluster that starts again with the same names
 // has the same slots. At most `wanted` of them.
 std::vector<SeatedServer> ChooseFirstServers(const Roster& roster, size_t wanted);

@@ -95,9 +95,7 @@ SeatDecision ReplaceLost(const SeatSituation& now, std::vector<size_t> vacant, i
   }
   std::vector<SeatedServer> servers =
       ChooseServers(seats.plan(), now.cluster.roster, cluster.servers);
-  // Of more servers than the run asks for, it can do without some; of fewer it needs all.
-  const bool enough =
-      servers.size() >= std::min<size_t>(cluster.servers, seats.plan().servers.size());
+  const bool enough = AreEnough(servers.size(), seats.plan(), cluster.servers);
   const bool takeover = cluster.takeover_s > 0 && waited_ms >= int64_t{1000} * cluster.takeover_s;
   if (!servers.empty() && (enough || takeover)) decision = TryServers(now, std::move(servers));
   if (decision.kind == Kind::kWait && waited_ms > JoinTimeoutMs(now)) {

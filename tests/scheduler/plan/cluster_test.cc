@@ -2,23 +2,29 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "tests/support/numbered_samples.h"
 
 namespace dslide::cluster_test {
 namespace {
 
-RunInputs InputsFor(const Dataset& data) {
+RunInputs InputsFor(const Dataset& data, int32_t staleness) {
   RunInputs inputs;
   inputs.config.cluster.servers = 2;
   inputs.config.cluster.slots = 4;
   inputs.config.cluster.heartbeat_ms = 1000;
+  inputs.config.train.staleness = staleness;
   inputs.train = &data;
   ResolveConfig(50, 10, &inputs.config);
   return inputs;
 }
 
 struct Setup {
-  Setup() : data(NumberedSamples(50, 10)), inputs(InputsFor(data)), cluster(inputs, false, 0) {}
+  explicit Setup(int32_t staleness = -1)
+      : data(NumberedSamples(50, 10)),
+        inputs(InputsFor(data, staleness)),
+        cluster(inputs, false, 0) {}
 
   Cluster::Joined Join(uint64_t member, Role role, bool reached = true,
                        const std::string& name = "") {
@@ -29,15 +35,21 @@ struct Setup {
     const Message message{{{77}, {member}, 1, 0, 0}, join};
     return cluster.OnJoin("p" + std::to_string(member), message, reached, inputs, now_ms, &out);
   }
-  // Servers 1 and 2 have the plan, worker 11 trains.
-  void Start() {
-    Join(1, Role::kServer);
-    Join(2, Role::kServer);
+  // Servers 1 to `servers` have the plan, worker 11 trains.
+  void Start(std::vector<uint16_t> slot_owner = {0, 0, 1, 1}, size_t servers = 2) {
+    for (uint64_t server = 1; server <= servers; ++server) Join(server, Role::kServer);
     Join(11, Role::kWorker);
-    cluster.seats.BeginGeneration(ChooseFirstServers(cluster.roster, 2), {0, 0, 1, 1}, "",
-                                  &cluster.roster, now_ms);
+    cluster.seats.BeginGeneration(ChooseFirstServers(cluster.roster, servers),
+                                  std::move(slot_owner), "", &cluster.roster, now_ms);
     out.Drain();
   }
+  // What is said when a server leaves, after "left; ".
+  std::string LeaveLine(uint64_t server) {
+    cluster.Drop(*cluster.roster.Find({server}), false, "left", 0, 5, &out);
+    const std::string line = out.Drain().notices.at(0);
+    return line.substr(line.find("left; ") + 6);
+  }
+  std::string Waiting() { return cluster.WaitingLine(inputs.config.cluster); }
 
   Dataset data;
   RunInputs inputs;
@@ -117,6 +129,42 @@ TEST_CASE("a server that is gone leaves its seat vacant") {
       "checkpoint (cluster.takeover_s)"));
   CHECK(run.cluster.WaitingLine(run.inputs.config.cluster)
             .starts_with("waiting for server-2 or a replacement"));
+}
+
+TEST_CASE("what comes after the loss of a server is said as it will be") {
+  const std::string patience = "waiting 30 s for it or another server; then the others take";
+  const std::string end = "waiting 300 s for it or another server; then the run stops";
+  SUBCASE("it had no slots") {
+    Setup run;
+    run.Start({0, 0, 0, 0});
+    CHECK(run.LeaveLine(2) == "it had no slots, and the others go on without it");
+    CHECK(run.Waiting() == "going on without server-2, which had no slots");
+  }
+  SUBCASE("it had no slots, but a step may wait for it") {
+    Setup run(0);
+    run.Start({0, 0, 0, 0});
+    CHECK(run.LeaveLine(2).starts_with(patience));
+  }
+  SUBCASE("as many as the run asks for are left") {
+    Setup run;
+    run.Start({0, 0, 1, 2}, 3);
+    CHECK(run.LeaveLine(3) ==
+          "the others go on with its slots from the last checkpoint (cluster.servers are left)");
+    CHECK(run.Waiting() ==
+          "waiting for server-3 or a replacement (others take over once it is given up)");
+    CHECK(run.LeaveLine(2).starts_with(patience));
+    CHECK(run.Waiting().ends_with("(after 30 s the others take over)"));
+    CHECK(run.LeaveLine(1).starts_with(end));  // nobody is left
+    CHECK(run.Waiting().ends_with("(after 300 s the run stops, to be resumed)"));
+  }
+  SUBCASE("there is a spare") {
+    Setup run;
+    run.Start();
+    run.Join(3, Role::kServer);
+    run.out.Drain();
+    CHECK(run.LeaveLine(2) ==
+          "another server takes its place, and all go on from the last checkpoint");
+  }
 }
 
 TEST_CASE("a server that is left out may not come back at once") {
