@@ -83,7 +83,7 @@ void RunReporter::MakeStatusText(const RunStatus& status) {
     page_reading_ = page_meter_.Sample(status);
     recorder_.OnReading(status, page_reading_, ElapsedSeconds());
   }
-  const auto contributions = contributions_.Totals(DayOf(SecondsSince1970()));
+  const auto contributions = contributions_.Totals(DayOf(SecondsSince1970()), kMostContributions);
   const AccessControl* access = parts_.access;
   status_text_ = StatusJson(
       status, page_reading_, curve_, Waits(status) ? status.waiting : ProgressText(page_reading_),

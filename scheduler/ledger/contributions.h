@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,11 +28,13 @@ class Contributions {
   void Add(const std::string& contributor, uint32_t day, uint64_t samples);
 
   const std::map<std::string, Days>& days() const { return days_; }
-  // The greatest first.
-  std::vector<Total> Totals(uint32_t today) const;
+  // The greatest first; of equal ones the names decide. `most`: so many of them. The cost is of all
+  // contributors, and not of their days.
+  std::vector<Total> Totals(uint32_t today, size_t most = std::numeric_limits<size_t>::max()) const;
 
  private:
   std::map<std::string, Days> days_;
+  std::map<std::string, uint64_t> samples_;  // of all days
 };
 
 // The day of a moment, in seconds since 1970 (UTC).

@@ -25,6 +25,27 @@ TEST_CASE("contributions: samples by contributor and day, the greatest first") {
   CHECK(totals[1].today == 0);
 }
 
+TEST_CASE("contributions: only the greatest are told where that is enough") {
+  Contributions contributions;
+  for (const char* name : {"dave", "carol", "bob", "alice"}) contributions.Add(name, kDay, 10);
+  contributions.Add("carol", kDay - 1, 1);
+  contributions.Add("eve", kDay - 1, 9);
+  const auto names = [&](size_t most) {
+    std::vector<std::string> all;
+    for (const auto& total : contributions.Totals(kDay, most)) all.push_back(total.contributor);
+    return all;
+  };
+  CHECK(names(0).empty());
+  CHECK(names(3) == std::vector<std::string>{"carol", "alice", "bob"});
+  CHECK(names(9) == std::vector<std::string>{"carol", "alice", "bob", "dave", "eve"});
+  const auto first = contributions.Totals(kDay, 1);
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].samples == 11);
+  CHECK(first[0].today == 10);
+  // A clock that goes back does not hide what was done on that day.
+  CHECK(contributions.Totals(kDay - 1, 1)[0].today == 1);
+}
+
 TEST_CASE("contributions: days have names") {
   CHECK(DayOf(1795600000) == kDay);
   CHECK(DayText(kDay) == "2026-11-25");
