@@ -39,6 +39,8 @@ std::vector<Audits::Server> Witnesses(const RunState& run) {
   return servers;
 }
 
+Audits::Basis BasisOf(const RunState& run) { return {run.roster().changes(), run.plan().version}; }
+
 }  // namespace
 
 std::string NameOf(const BatchId& batch) {
@@ -50,6 +52,7 @@ void FollowAudits(RunState* run) {
   Audits::Members members;
   members.servers = Witnesses(*run);
   members.batch_ms = run->roster().BatchMs();
+  members.basis = BasisOf(*run);
   for (const Member* worker : run->roster().Of(Role::kWorker)) {
     const auto missed = run->audits_missed.find(VoterOf(worker->incarnation, *run));
     if (missed != run->audits_missed.end() && missed->second >= kMostMissed) continue;
@@ -58,14 +61,22 @@ void FollowAudits(RunState* run) {
   run->pass().FollowAudits(std::move(members));
 }
 
-void NoteAudit(const Audits::Outcome& outcome, RunState* run) {
+void FollowAuditsIfChanged(RunState* run) {
+  if (run->pass().Audited() && run->pass().AuditsBasis() != BasisOf(*run)) FollowAudits(run);
+}
+
+bool NoteAudit(const Audits::Outcome& outcome, RunState* run) {
   run->totals.audits.Add(outcome);
+  bool others = false;
   for (const Incarnation worker : outcome.missed) {
-    run->audits_missed[VoterOf(worker, *run)] += kMissed;
+    uint32_t& missed = run->audits_missed[VoterOf(worker, *run)];
+    others |= missed < kMostMissed && missed + kMissed >= kMostMissed;
+    missed += kMissed;
   }
   for (const Incarnation worker : outcome.voted) {
     const auto missed = run->audits_missed.find(VoterOf(worker, *run));
-    if (missed != run->audits_missed.end() && missed->second > 0) missed->second--;
+    if (missed == run->audits_missed.end() || missed->second == 0) continue;
+    others |= missed->second-- == kMostMissed;
   }
   const std::string batch = NameOf(outcome.batch);
   if (outcome.undecided) {
@@ -76,6 +87,7 @@ void NoteAudit(const Audits::Outcome& outcome, RunState* run) {
     run->out.Notice(fmt::format("{} was to be audited, and no other worker has trained it{}", batch,
                                 outcome.take_back ? "" : "; it counts"));
   }
+  return others;
 }
 
 }  // namespace dslide

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -69,6 +70,7 @@ struct RunState {
   Status outcome;            // once finished; not ok: why the run ended early
   bool stop_wanted = false;  // the run ends after a checkpoint
   int64_t sent_again_ms = 0;
+  int64_t audits_ended_ms = std::numeric_limits<int64_t>::min() / 2;  // the last look at all
   Cluster cluster;
   Offences offences;
   Believed believed;

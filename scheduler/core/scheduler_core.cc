@@ -22,6 +22,7 @@ namespace {
 
 constexpr uint32_t kRetryMs = 1000;  // until a worker that got no work asks again
 constexpr int64_t kSendAgainMs = 10000;
+constexpr int64_t kAuditsMs = 100;          // between looks at all audits
 constexpr uint32_t kMostMalformed = 20;     // of one member
 constexpr size_t kLongestErrorShown = 500;  // bytes
 constexpr size_t kMostReason = 200;         // characters of what a server says of an offence
@@ -94,7 +95,7 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     // Digests of an earlier plan are by another key of the server.
     if (!of_this_plan || !member->seated || finished || run_.pass().evaluating()) return;
     run_.pass().TakeAudit(member->incarnation, *audit);
-    EndAudits(now_ms);
+    EndAuditOf(audit->batch, now_ms);
   } else if (const auto* offence = std::get_if<Offence>(&message.body)) {
     if (current && member->seated && !finished) OnOffence(*offence, now_ms);
   } else if (const auto* moved = std::get_if<MoveReady>(&message.body)) {
@@ -241,7 +242,7 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     run_.pass().GiveBack(worker, done.batch);
     return NoteOffence(worker, fmt::format("{} for {}", why, NameOf(done.batch)), now_ms);
   }
-  FollowAudits(&run_);
+  FollowAuditsIfChanged(&run_);
   const bool counts =
       evaluated ? run_.pass().CountEvaluated(run_.inputs, done, plan_version, now_ms, worker)
                 : run_.pass().CountTrained(run_.inputs, done, now_ms, worker);
@@ -264,7 +265,7 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   }
   // Witnesses may have said all before. `member` may be gone afterwards.
-  if (evaluated || counts) EndAudits(now_ms);
+  if (evaluated || counts) EndAuditOf(done.batch, now_ms);
   Proceed(&run_, now_ms);
   MaybeWriteManifest(&run_, now_ms);
 }
@@ -311,14 +312,26 @@ void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, bool
   LetGo(*member, why, now_ms);
 }
 
+// A report tells of one batch. Ticks look at all audits.
+void SchedulerCore::EndAuditOf(const BatchId& batch, int64_t now_ms) {
+  if (!run_.InPass() || run_.pass().AuditsOpen() == 0) return;
+  FollowAuditsIfChanged(&run_);
+  OnAudited(run_.pass().EndAuditOf(batch, now_ms), now_ms);
+}
+
 void SchedulerCore::EndAudits(int64_t now_ms) {
   if (!run_.InPass() || run_.pass().AuditsOpen() == 0) return;
+  if (now_ms - run_.audits_ended_ms < kAuditsMs) return;
+  run_.audits_ended_ms = now_ms;
   FollowAudits(&run_);
-  bool take_back = false;
-  const auto ended = run_.pass().EndAudits(now_ms);
+  OnAudited(run_.pass().EndAudits(now_ms), now_ms);
+}
+
+void SchedulerCore::OnAudited(const std::vector<Audits::Outcome>& ended, int64_t now_ms) {
+  bool take_back = false, others_asked = false;
   for (const Audits::Outcome& outcome : ended) {
     take_back |= outcome.take_back;
-    NoteAudit(outcome, &run_);
+    others_asked |= NoteAudit(outcome, &run_);
     for (const Audits::Liar& liar : outcome.liars) {
       const Member* member = run_.roster().Find(liar.worker);
       if (member != nullptr && member->role != Role::kWorker) continue;  // a server's word
@@ -330,6 +343,7 @@ void SchedulerCore::EndAudits(int64_t now_ms) {
     }
   }
   if (ended.empty()) return;
+  if (others_asked) FollowAudits(&run_);
   if (take_back && run_.pass().evaluating()) {
     run_.out.Decide(run_.pass().EvaluateAgain(run_.inputs)
                         ? "a worker has lied: the evaluation begins again"

@@ -106,7 +106,9 @@ class SchedulerCore {
   void OnOffence(const Offence& offence, int64_t now_ms);
   void NoteOffence(Incarnation worker, const std::string& reason, int64_t now_ms);
   void PutOut(Incarnation member, const std::string& why, bool and_its_key, int64_t now_ms);
+  void EndAuditOf(const BatchId& batch, int64_t now_ms);
   void EndAudits(int64_t now_ms);
+  void OnAudited(const std::vector<Audits::Outcome>& ended, int64_t now_ms);
   void ServePending(int64_t now_ms);
   void Advise(int64_t now_ms);
   void SendAgain(int64_t now_ms);

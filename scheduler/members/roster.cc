@@ -57,6 +57,7 @@ Member& Roster::Add(const Join& join, Incarnation incarnation, const PeerId& pee
   member.joined_ms = now_ms;
   member.rank = next_rank_++;
   MembersOf(member.role).push_back(&member);
+  changes_++;
   return member;
 }
 
@@ -86,6 +87,7 @@ void Roster::Remove(Incarnation incarnation) {
   SetPeer(&found->second, "");
   std::erase(MembersOf(found->second.role), &found->second);
   members_.erase(found);
+  changes_++;
   names_.erase(name);
   Member* heir = nullptr;
   for (const Members& members : by_role_) {

@@ -63,6 +63,9 @@ class Roster {
   // Records a sign of life and the current peer id; nullptr for a stranger.
   Member* Heard(Incarnation incarnation, const PeerId& peer, int64_t now_ms);
 
+  // How often a member has come or gone: while it is the same, so are the members.
+  uint64_t changes() const { return changes_; }
+
   const Member* Find(Incarnation incarnation) const;  // nullptr for a stranger
   Member* Find(Incarnation incarnation);
 
@@ -108,6 +111,7 @@ class Roster {
   int64_t heartbeat_ms_;
   std::map<Incarnation, Member> members_;
   uint64_t next_rank_ = 0;
+  uint64_t changes_ = 0;
   std::array<Members, 3> by_role_;  // of members_
   std::multimap<PeerId, Incarnation> by_peer_;
   std::set<std::string> names_;  // of the members

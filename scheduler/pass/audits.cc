@@ -8,11 +8,6 @@
 namespace dslide {
 namespace {
 
-// All digests are there.
-bool IsWhole(const std::vector<uint64_t>& vote) {
-  return !vote.empty() && std::ranges::find(vote, 0u) == vote.end();
-}
-
 // What is there is not what the majority sent.
 bool Differs(const std::vector<uint64_t>& vote, const std::vector<uint64_t>& majority) {
   for (size_t i = 0; i < vote.size(); ++i) {
@@ -57,8 +52,13 @@ bool Audits::Waits(const Audit& audit, int64_t patience_ms, int64_t now_ms) cons
   return std::ranges::any_of(audit.asked, [&](const auto& asked) {
     const auto& [worker, since_ms] = asked;
     return worker != audit.first && now_ms - since_ms < patience_ms &&
-           !IsWhole(VoteOf(audit.reports, worker));
+           !HasVoted(audit.reports, worker);
   });
+}
+
+bool Audits::OthersCanVote(const Audit& audit) const {
+  return std::ranges::any_of(members_.workers,
+                             [&](Incarnation worker) { return !HasKeyOf(audit, worker); });
 }
 
 std::vector<Incarnation> Audits::Unasked(const Audit& audit) const {
@@ -124,7 +124,7 @@ void Audits::Leave(Incarnation worker) {
   for (auto& [batch, audit] : open_) {
     const auto found = audit.asked.find(worker);
     if (found == audit.asked.end() || worker == audit.first) continue;
-    if (IsWhole(VoteOf(audit.reports, worker))) continue;
+    if (HasVoted(audit.reports, worker)) continue;
     if (audit.left.insert(VoterOf(worker)).second) {
       audit.asked.erase(found);
     } else {
@@ -140,6 +140,13 @@ void Audits::Renew(int64_t now_ms) {
   }
 }
 
+// A worker's part for a server is there.
+bool Audits::HasSent(const Reports& reports, const Server& server, Incarnation worker) {
+  const auto found = reports.sent.find(worker);
+  return found != reports.sent.end() && (!server.output || found->second.output != 0) &&
+         (!server.input || found->second.input != 0);
+}
+
 Audits::Vote Audits::VoteOf(const ReportsByServer& reports, Incarnation worker) const {
   Vote vote;
   for (const Server& server : members_.servers) {
@@ -152,6 +159,30 @@ Audits::Vote Audits::VoteOf(const ReportsByServer& reports, Incarnation worker) 
     if (server.input) vote.push_back(sent.input);
   }
   return vote;
+}
+
+// All digests are there. Mostly one of the first servers tells that they are not.
+bool Audits::HasVoted(const ReportsByServer& reports, Incarnation worker) const {
+  if (members_.servers.empty()) return false;
+  return std::ranges::all_of(members_.servers, [&](const Server& server) {
+    const auto of_server = reports.find(server.incarnation);
+    return of_server != reports.end() && HasSent(of_server->second, server, worker);
+  });
+}
+
+// Before that there is no majority. Each server reports, and all but the last one in vain: so it
+// ends at the first server that lacks something.
+bool Audits::TwoHaveVoted(const Audit& audit) const {
+  std::vector<Incarnation> whole;
+  for (const auto& [worker, since_ms] : audit.asked) whole.push_back(worker);
+  for (const Server& server : members_.servers) {
+    const auto of_server = audit.reports.find(server.incarnation);
+    if (of_server == audit.reports.end()) return false;
+    std::erase_if(whole,
+                  [&](Incarnation worker) { return !HasSent(of_server->second, server, worker); });
+    if (whole.size() < 2) return false;
+  }
+  return whole.size() >= 2 && !members_.servers.empty();
 }
 
 // What is in the servers' sums, as a vote.
@@ -191,9 +222,8 @@ Audits::Tally Audits::TallyOf(const Audit& audit) const {
   Tally tally;
   std::set<Voter> voters;
   for (const auto& [worker, since_ms] : audit.asked) {
-    Vote vote = VoteOf(audit.reports, worker);
-    if (!IsWhole(vote)) continue;
-    tally.votes[std::move(vote)].insert(VoterOf(worker));
+    if (!HasVoted(audit.reports, worker)) continue;
+    tally.votes[VoteOf(audit.reports, worker)].insert(VoterOf(worker));
     voters.insert(VoterOf(worker));
   }
   tally.voters = voters.size();
@@ -218,7 +248,7 @@ void Audits::Judge(const Audit& audit, const Vote& majority, Outcome* outcome) c
   }
   for (const Incarnation worker : judged) {
     const Vote vote = VoteOf(audit.reports, worker);
-    if (Differs(vote, majority) || (worker == audit.first && !IsWhole(vote))) {
+    if (Differs(vote, majority) || (worker == audit.first && !HasVoted(audit.reports, worker))) {
       outcome->liars.push_back({worker, honest.contains(VoterOf(worker))});
     }
   }
@@ -228,7 +258,7 @@ void Audits::Judge(const Audit& audit, const Vote& majority, Outcome* outcome) c
 void Audits::NoteVoters(const Audit& audit, int64_t now_ms, Outcome* outcome) const {
   for (const auto& [worker, since_ms] : audit.asked) {
     if (worker == audit.first) continue;
-    if (IsWhole(VoteOf(audit.reports, worker))) {
+    if (HasVoted(audit.reports, worker)) {
       outcome->voted.push_back(worker);
     } else if (now_ms - since_ms >= rules_.patience_ms) {
       outcome->missed.push_back(worker);
@@ -248,15 +278,15 @@ std::optional<Audits::Outcome> Audits::OutcomeOf(const BatchId& batch, Audit* au
     return outcome;
   }
   if (Waits(*audit, rules_.patience_ms, now_ms)) return std::nullopt;
-  const std::vector<Incarnation> unasked = Unasked(*audit);
-  if (tally.voters < kMostVotes && !unasked.empty()) {
+  const bool others = OthersCanVote(*audit);
+  if (tally.voters < kMostVotes && others) {
     if (!audit->idle_since_ms) audit->idle_since_ms = now_ms;
     if (now_ms - *audit->idle_since_ms < rules_.patience_ms) return std::nullopt;
-    outcome.missed = unasked;
+    outcome.missed = Unasked(*audit);
   }
   NoteVoters(*audit, now_ms, &outcome);
   (tally.votes.size() >= 2 ? outcome.undecided : outcome.skipped) = true;
-  outcome.take_back = !unasked.empty();
+  outcome.take_back = others;
   return outcome;
 }
 
@@ -268,6 +298,14 @@ std::vector<Audits::Outcome> Audits::Ended(int64_t now_ms) {
     if (outcome) ended.push_back(*std::move(outcome));
   }
   return ended;
+}
+
+std::optional<Audits::Outcome> Audits::EndedBy(const BatchId& batch, int64_t now_ms) {
+  const auto audit = open_.find(batch);
+  if (audit == open_.end() || !TwoHaveVoted(audit->second)) return std::nullopt;
+  auto outcome = OutcomeOf(batch, &audit->second, now_ms);
+  if (outcome) open_.erase(audit);
+  return outcome;
 }
 
 }  // namespace dslide

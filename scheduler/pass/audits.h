@@ -37,11 +37,18 @@ class Audits {
     bool input = false;
     bool operator==(const Server&) const = default;
   };
+  // From what the lists of members were made: others come with another one. {}: from nothing.
+  struct Basis {
+    uint64_t roster = 0;  // Roster::changes()
+    uint32_t plan = 0;    // its version
+    bool operator==(const Basis&) const = default;
+  };
   // Who takes part now.
   struct Members {
     std::vector<Server> servers;       // all of which have to agree
     std::vector<Incarnation> workers;  // that may be asked
     double batch_ms = 0;               // what a batch takes (Roster::BatchMs()); 0: not known
+    Basis basis = {};                  // of servers and workers
   };
   struct Liar {
     Incarnation worker;
@@ -69,9 +76,10 @@ class Audits {
   explicit Audits(Rules rules) : rules_(rules) {}
 
   void Follow(Members members) { members_ = std::move(members); }
+  const Basis& basis() const { return members_.basis; }
   void SetShare(float share) { rules_.share = share; }
   // A batch counts by the report of `worker`. `holders`: who had leases of it. True: it is audited,
-  // Ended() says when that is over. False also while there is no other key to ask.
+  // Ended() and EndedBy() say when that is over. False also while there is no other key to ask.
   bool Begin(const BatchId& batch, uint64_t number, Incarnation worker,
              const std::vector<Incarnation>& holders, int64_t now_ms);
   // A batch that the worker shall train, although it counts already.
@@ -89,8 +97,12 @@ class Audits {
   }
   // Nobody could train for a while: all have their time from now on.
   void Renew(int64_t now_ms);
-  // The audits that have ended since the last call.
+  // The audits that have ended since the last call. It looks at all of them: to be called now and
+  // then.
   std::vector<Outcome> Ended(int64_t now_ms);
+  // The audit of this batch, if what was reported has ended it: to be called after Begin() and
+  // Take(). What time ends, or members that come and go, Ended() tells.
+  std::optional<Outcome> EndedBy(const BatchId& batch, int64_t now_ms);
 
   size_t open() const { return open_.size(); }
   bool active() const { return rules_.share > 0.0f; }
@@ -128,9 +140,13 @@ class Audits {
   bool HasKeyOf(const Audit& audit, Incarnation worker) const;
   void Add(const AuditReport& report, const Audit* audit, Reports* reports) const;
   Vote VoteOf(const ReportsByServer& reports, Incarnation worker) const;
+  static bool HasSent(const Reports& reports, const Server& server, Incarnation worker);
+  bool HasVoted(const ReportsByServer& reports, Incarnation worker) const;
+  bool TwoHaveVoted(const Audit& audit) const;
   Vote Counting(const ReportsByServer& reports) const;
   std::set<Incarnation> CountingWorkers(const ReportsByServer& reports) const;
   bool Waits(const Audit& audit, int64_t patience_ms, int64_t now_ms) const;
+  bool OthersCanVote(const Audit& audit) const;
   std::vector<Incarnation> Unasked(const Audit& audit) const;
   Tally TallyOf(const Audit& audit) const;
   void Judge(const Audit& audit, const Vote& majority, Outcome* outcome) const;

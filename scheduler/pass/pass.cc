@@ -249,7 +249,17 @@ void Pass::FollowAudits(Audits::Members members) {
 
 std::vector<Audits::Outcome> Pass::EndAudits(int64_t now_ms) {
   if (AuditsOpen() == 0) return {};
-  std::vector<Audits::Outcome> ended = audits_->Ended(now_ms);
+  return Settle(audits_->Ended(now_ms));
+}
+
+std::vector<Audits::Outcome> Pass::EndAuditOf(const BatchId& batch, int64_t now_ms) {
+  if (AuditsOpen() == 0) return {};
+  std::optional<Audits::Outcome> outcome = audits_->EndedBy(batch, now_ms);
+  if (!outcome) return {};
+  return Settle({*std::move(outcome)});
+}
+
+std::vector<Audits::Outcome> Pass::Settle(std::vector<Audits::Outcome> ended) {
   for (Audits::Outcome& outcome : ended) {
     // An evaluation could begin again for ever because a worker does not ask for work.
     if (evaluation_ && (outcome.skipped || outcome.undecided)) outcome.take_back = false;

@@ -124,6 +124,10 @@ class Pass {
   // The audits that ended. The batch counts for its step now, or is to be taken back: then REQUIRES
   // that the caller begins a new generation, or evaluates again.
   std::vector<Audits::Outcome> EndAudits(int64_t now_ms);
+  // The same of one batch, if what was reported of it has ended its audit.
+  std::vector<Audits::Outcome> EndAuditOf(const BatchId& batch, int64_t now_ms);
+  // From what the members that audits know were made.
+  Audits::Basis AuditsBasis() const { return audits_ ? audits_->basis() : Audits::Basis(); }
   bool Audited() const { return audits_ && audits_->active(); }
   size_t AuditsOpen() const { return audits_ ? audits_->open() : 0; }
 
@@ -162,6 +166,7 @@ class Pass {
   uint64_t BatchesServersTake(const TrainConfig& train) const;
   void BeginAudits(const RunContext& run, float share, int64_t patience_ms);
   bool FollowsPlan(uint32_t version);
+  std::vector<Audits::Outcome> Settle(std::vector<Audits::Outcome> ended);
   void AuditEvaluated(const RunContext& run, const BatchDone& done, uint64_t number, bool counts,
                       const std::vector<Incarnation>& holders, int64_t now_ms, Incarnation worker);
 

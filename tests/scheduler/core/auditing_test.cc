@@ -145,6 +145,34 @@ TEST_CASE("auditing: a worker that is waited for in vain twice is not waited for
   CHECK(run.status().batches == 1);
 }
 
+TEST_CASE("auditing: who has just joined is asked, without waiting for a tick") {
+  FakeCluster run(AuditConfig());
+  run.Start(1);
+  run.Tick();
+  REQUIRE(run.Lease(11));
+  Finish(&run, 11, 0);  // there is nobody else to ask
+  run.Join(12, Role::kWorker);
+  run.Send(12, Heartbeat{});
+  REQUIRE(run.Lease(11));
+  Finish(&run, 11, 1);
+  REQUIRE(run.Lease(12));
+  CHECK(Leased(&run, 12) == Units{1});
+}
+
+TEST_CASE("auditing: an audit that nobody's report ends is over by the next look at all") {
+  Setup setup(2);
+  FakeCluster& run = setup.run;
+  REQUIRE(run.Lease(12));
+  run.Tick();
+  run.Send(12, Leave{});
+  run.Tick();
+  CHECK(run.status().audits.skipped == 0);
+  run.now += 100;
+  run.Tick();
+  CHECK(run.status().audits.skipped == 1);
+  CHECK(run.status().audits.taken_back == 0);
+}
+
 TEST_CASE("auditing: when the worker that was asked leaves, the next one is asked") {
   Setup setup(3);
   FakeCluster& run = setup.run;

@@ -50,6 +50,22 @@ std::vector<std::string> DeadAt(const Roster& roster, int64_t now_ms) {
   return names;
 }
 
+TEST_CASE("who knows the members asks whether one has come or gone") {
+  Roster roster(100);
+  roster.Add(Named("w"), {1}, "a", 0);
+  roster.Add(Named("s", Role::kServer), {2}, "b", 0);
+  uint64_t before = roster.changes();
+  roster.Add(Named("w"), {1}, "c", 1);
+  roster.Heard({2}, "d", 2);
+  roster.Remove({9});
+  CHECK(roster.changes() == before);
+  roster.Add(Named("w"), {3}, "e", 3);
+  CHECK(roster.changes() != before);
+  before = roster.changes();
+  roster.Remove({1});
+  CHECK(roster.changes() != before);
+}
+
 TEST_CASE("any message ends a silence") {
   Roster roster(100);
   roster.Add(Named("a"), {1}, "a", 0);

@@ -76,6 +76,32 @@ Workers Liars(const Audits::Outcome& outcome) {
   return liars;
 }
 
+TEST_CASE("audits: what is reported of a batch ends its audit, and time ends audits elsewhere") {
+  Setup setup({kAlice, kBob, kCarol});
+  constexpr BatchId kOther{0, 1, 3};
+  REQUIRE(setup.audits.Begin(kOther, 11, kAlice, {}, 0));
+  CHECK_FALSE(setup.audits.EndedBy(kBatch, 1).has_value());
+  REQUIRE(setup.Asked(kBob));
+  const std::vector<Work> all = {{kAlice, 5, 5}, {kBob, 5, 5}};
+  setup.Report(kSecond, all);
+  CHECK_FALSE(setup.audits.EndedBy(kBatch, 2).has_value());
+  setup.Report(kFirst, {{kAlice, 5, 5}});
+  CHECK_FALSE(setup.audits.EndedBy(kBatch, 2).has_value());
+  setup.Report(kFirst, all);
+  CHECK_FALSE(setup.audits.EndedBy(kOther, 2).has_value());
+  CHECK_FALSE(setup.audits.EndedBy({0, 9, 9}, 2).has_value());
+  const auto outcome = setup.audits.EndedBy(kBatch, 2);
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->number == 10);
+  CHECK(outcome->voted == Workers{kBob});
+  CHECK_FALSE(setup.audits.EndedBy(kBatch, 2).has_value());
+  // Nobody answers for the other batch.
+  CHECK(setup.audits.Ended(3).empty());
+  CHECK_FALSE(setup.audits.EndedBy(kOther, 9 * kPatienceMs).has_value());
+  CHECK(setup.audits.open() == 1);
+  CHECK(setup.audits.Ended(9 * kPatienceMs).size() == 1);
+}
+
 TEST_CASE("audits: two that agree are believed, once all servers have reported") {
   Setup setup({kAlice, kBob, kCarol});
   CHECK_FALSE(setup.Asked(kAlice));
