@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr int kPollMs = 100;
 constexpr int64_t kAccessMs = 1000;    // between looks at the run's keys
+constexpr int kHandoutMs = 10;         // while members wait for lists of keys
 constexpr int64_t kFarewellMs = 3000;  // wait for the members' last messages
 
 // A turn of the loop takes so much from the members; then time, signals and the page have their
@@ -106,7 +107,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
       if (stream_ != nullptr) poller.AddFd(stream_->fd());
       prober_.AddTo(&poller);
     }
-    poller.Wait(kPollMs);
+    poller.Wait(access_handout_.done() ? kPollMs : kHandoutMs);
   };
   auto receive = [&] {
     const Turn turn = ReceiveSome();
@@ -119,6 +120,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     receive();
     TendStream();
     RefreshAccess();
+    HandOutAccess();
     MakeRoomForCheckpoint();
     Apply(core_.Tick(clock_.Millis()));
     TendHook();
@@ -245,7 +247,9 @@ void SchedulerShell::Take(const RouterSocket::Received& received) {
   const Member* member = core_.roster().Find(message->envelope.incarnation);
   if (member != nullptr && member->peer == peer) {
     budget_.Promote(peer);
-    if (access_ && !access_->Told(*member)) SendAccess(*member);
+    if (access_ && !access_->Told(*member) && !access_handout_.Waits(member->incarnation)) {
+      SendAccess(*member);
+    }
   } else {
     budget_.Charge(peer, MessageBudget::kRefused);
   }
@@ -318,11 +322,32 @@ void SchedulerShell::SendProbe(const Admission::Probe& probe) {
 
 // Tells a member that has joined whom to let in, or by which keys to dial.
 void SchedulerShell::SendAccess(const Member& to) {
-  std::optional<AccessList> list = access_->ListFor(to.role);
-  if (!list) return;
-  const Message message{{run_, incarnation_, next_sequence_++, 0, core_.plan_version()},
-                        *std::move(list)};
-  if (socket_.Send(to.peer, Encode(message, WirePrecision::kFp32))) access_->SetTold(to);
+  std::shared_ptr<const Bytes>& bytes = access_bytes_[static_cast<size_t>(to.role)];
+  if (bytes == nullptr) {
+    std::optional<AccessList> list = access_->ListFor(to.role);
+    if (!list) return;
+    const Message message{{run_, incarnation_, next_sequence_++, 0, core_.plan_version()},
+                          *std::move(list)};
+    bytes = std::make_shared<const Bytes>(Encode(message, WirePrecision::kFp32));
+  }
+  access_handout_.Skip(to.incarnation);
+  if (socket_.Send(to.peer, bytes)) access_->SetTold(to);
+}
+
+// Servers first: they let members in.
+void SchedulerShell::BeginHandout() {
+  access_bytes_ = {};
+  std::vector<Incarnation> members;
+  for (const Role role : {Role::kServer, Role::kWorker}) {
+    for (const Member* member : core_.roster().Of(role)) members.push_back(member->incarnation);
+  }
+  access_handout_.Begin(std::move(members));
+}
+
+void SchedulerShell::HandOutAccess() {
+  for (const Incarnation one : access_handout_.Next()) {
+    if (const Member* member = core_.roster().Find(one)) SendAccess(*member);
+  }
 }
 
 void SchedulerShell::RefreshAccess() {
@@ -336,11 +361,9 @@ void SchedulerShell::RefreshAccess() {
   access_->KeepOnly(core_.roster());
   WarnOfRefusals(context_, &refusal_lines_);
   if (!access_->Refresh(SecondsSince1970())) return;
+  BeginHandout();
   for (const Incarnation member : access_->Outcasts(core_.roster())) {
     Apply(core_.Expel(member, "its key does not count any more", now_ms));
-  }
-  for (const Role role : {Role::kServer, Role::kWorker}) {
-    for (const Member* member : core_.roster().Of(role)) SendAccess(*member);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "scheduler/base/line_limit.h"
 #include "scheduler/core/scheduler_core.h"
 #include "scheduler/ledger/ledger.h"
+#include "scheduler/members/handout.h"
 #include "scheduler/members/message_budget.h"
 #include "scheduler/run_reporter.h"
 #include "scheduler/run_start.h"
@@ -52,6 +53,9 @@ class SchedulerShell {
                                        const Message& message);
   void SendAccess(const Member& to);
   void RefreshAccess();
+  // The lists of keys are others now: all members get them, a few a turn.
+  void BeginHandout();
+  void HandOutAccess();
   void SendProbe(const Admission::Probe& probe);
   void Answer(const PeerId& peer, Body body, uint64_t reply_to);
   // Begins, collects and reports checkpoint.hook, and holds the checkpoint that it reads.
@@ -82,6 +86,8 @@ class SchedulerShell {
   Incarnation incarnation_;
   uint64_t next_sequence_ = 1;
   int64_t access_read_ms_ = 0;
+  std::array<std::shared_ptr<const Bytes>, 3> access_bytes_;  // by role: null until one needs it
+  Handout access_handout_;
   int64_t budget_trimmed_ms_ = 0;
   RateLimit refusal_lines_;
   std::array<LineLimit, kPeerWarnings> peer_warnings_;
