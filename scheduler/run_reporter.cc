@@ -17,7 +17,6 @@ constexpr int64_t kTerminalMs = 1000;  // between progress lines on a terminal
 constexpr int64_t kLogMs = 5000;       // elsewhere, and between roster lines
 constexpr int64_t kRecordMs = 5000;    // between records, after the first minute, with one a second
 constexpr int64_t kDenselyMs = 60'000;
-constexpr int64_t kStatusMs = 250;  // between versions of the status page
 
 }  // namespace
 
@@ -26,7 +25,6 @@ RunReporter::RunReporter(const std::string& run_directory, const Parts& parts, L
     : directory_(run_directory),
       parts_(parts),
       started_ms_(parts.clock->Millis()),
-      status_made_ms_(-kStatusMs),
       recorder_(run_directory, parts.core->run(), std::move(names)),
       costs_(std::move(earlier)),
       contributions_(std::move(contributions)) {}
@@ -60,11 +58,8 @@ void RunReporter::RecordProgress(int64_t now_ms) {
 }
 
 void RunReporter::PublishStatus(int64_t now_ms) {
-  if (parts_.page == nullptr || now_ms - published_ms_ < kStatusMs) return;
-  published_ms_ = now_ms;
-  const RunStatus status = parts_.core->Describe(now_ms);
-  MakeStatusText(status);
-  parts_.page->Publish(status_text_, PrometheusText(status, page_reading_, care_));
+  if (parts_.page == nullptr) return;
+  if (pace_.Due(now_ms)) MakeStatus(now_ms);
   if (now_ms - history_published_ms_ < kTerminalMs) return;
   history_published_ms_ = now_ms;
   parts_.page->PublishHistory(recorder_.HistoryText());
@@ -72,12 +67,21 @@ void RunReporter::PublishStatus(int64_t now_ms) {
 
 const std::string& RunReporter::RecentStatus() {
   const int64_t now_ms = parts_.clock->Millis();
-  if (now_ms - status_made_ms_ >= kStatusMs) MakeStatusText(parts_.core->Describe(now_ms));
+  if (pace_.Due(now_ms)) MakeStatus(now_ms);
   return status_text_;
 }
 
+void RunReporter::MakeStatus(int64_t now_ms) {
+  const int64_t begun_ms = MonotonicMillis();
+  const RunStatus status = parts_.core->Describe(now_ms);
+  MakeStatusText(status);
+  if (parts_.page != nullptr) {
+    parts_.page->Publish(status_text_, PrometheusText(status, page_reading_, care_));
+  }
+  pace_.Made(now_ms, MonotonicMillis() - begun_ms);
+}
+
 void RunReporter::MakeStatusText(const RunStatus& status) {
-  status_made_ms_ = status.now_ms;
   if (status.now_ms - page_read_ms_ >= kTerminalMs) {
     page_read_ms_ = status.now_ms;
     page_reading_ = page_meter_.Sample(status);

@@ -19,6 +19,7 @@
 #include "scheduler/status/recorder.h"
 #include "scheduler/status/run_costs.h"
 #include "scheduler/status/status.h"
+#include "scheduler/status/status_pace.h"
 #include "scheduler/status/status_page.h"
 #include "scheduler/terminal.h"
 
@@ -48,7 +49,7 @@ class RunReporter {
   void Tick();
   Status WriteSummary();
 
-  // JSON, a quarter of a second old at most.
+  // JSON, not older than StatusPace has it.
   const std::string& RecentStatus();
 
   // A line of the log that is an event of the run; the first kind is printed, too.
@@ -71,6 +72,8 @@ class RunReporter {
   void ShowProgress(int64_t now_ms);
   void RecordProgress(int64_t now_ms);
   void PublishStatus(int64_t now_ms);
+  // For those who ask, and for the page.
+  void MakeStatus(int64_t now_ms);
   void MakeStatusText(const RunStatus& status);
   RunCosts WriteCosts(const RunStatus& status);
   double ElapsedSeconds() const;
@@ -80,15 +83,14 @@ class RunReporter {
   int64_t started_ms_;
   int64_t shown_ms_ = 0;
   int64_t recorded_ms_ = 0;
-  int64_t published_ms_ = 0;
   int64_t history_published_ms_ = 0;
   ProgressMeter meter_;         // of the progress line
   ProgressMeter record_meter_;  // of metrics.jsonl
   ProgressMeter page_meter_;    // of the status page
   ProgressMeter::Reading page_reading_;
   int64_t page_read_ms_ = 0;
-  std::string status_text_;  // JSON, of status_made_ms_
-  int64_t status_made_ms_;
+  StatusPace pace_;
+  std::string status_text_;  // JSON, the last one
   LearningCurve curve_;
   RunRecorder recorder_;
   CostMeter costs_;

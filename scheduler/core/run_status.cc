@@ -1,8 +1,8 @@
 #include "scheduler/core/run_status.h"
 
 #include <algorithm>
+#include <map>
 
-#include "common/run/slot_plan.h"
 #include "common/run/step.h"
 #include "scheduler/core/run_state.h"
 #include "scheduler/members/planned_servers.h"
@@ -26,6 +26,12 @@ std::vector<SeatStatus> SeatsOf(const Cluster& cluster) {
     seats[i].vacant = cluster.roster.Find(plan.servers[i].incarnation) == nullptr;
   }
   for (const uint16_t owner : plan.slot_owner) seats[owner].slots++;
+  return seats;
+}
+
+std::map<Incarnation, size_t> SeatsByServer(const Plan& plan) {
+  std::map<Incarnation, size_t> seats;
+  for (size_t i = 0; i < plan.servers.size(); ++i) seats.emplace(plan.servers[i].incarnation, i);
   return seats;
 }
 
@@ -85,13 +91,17 @@ RunStatus Describe(const RunState& run, int64_t now_ms) {
   status.decisions = run.advisor.decisions();
   status.journal = run.out.journal();
 
+  const std::map<Incarnation, size_t> seat_of = SeatsByServer(run.plan());
   for (const Role role : {Role::kServer, Role::kWorker}) {
     for (const Member* member : run.roster().Of(role)) {
       MemberStatus& entry = status.members.emplace_back();
       entry.member = *member;
       entry.batches_per_second = run.advisor.BatchesPerSecond(member->incarnation, now_ms);
-      entry.seat = IndexOf(run.plan(), member->incarnation);
-      if (role == Role::kServer) entry.figures = FiguresOf(run.cluster.loads, member->incarnation);
+      if (role != Role::kServer) continue;
+      if (const auto seat = seat_of.find(member->incarnation); seat != seat_of.end()) {
+        entry.seat = seat->second;
+      }
+      entry.figures = FiguresOf(run.cluster.loads, member->incarnation);
     }
   }
   status.cpu_seconds = run.roster().cpu_seconds();

@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "common/security/token.h"
 #include "scheduler/status/summary.h"
@@ -56,20 +58,30 @@ void AddLoad(const RunStatus& status, const MemberStatus& server, OrderedJson* j
   (*json)["memory_limit_mb"] = Mb(measured.memory_limit);
 }
 
-void AddWork(const RunStatus& status, const MemberStatus& worker, OrderedJson* json) {
+using DecisionsByName = std::map<std::string_view, const WorkerDecision*>;
+
+DecisionsByName ByName(const std::vector<WorkerDecision>& decisions) {
+  DecisionsByName by_name;
+  for (const WorkerDecision& decision : decisions) by_name[decision.name] = &decision;
+  return by_name;
+}
+
+void AddWork(const RunStatus& status, const DecisionsByName& decisions, const MemberStatus& worker,
+             OrderedJson* json) {
   const Member& member = worker.member;
   const double batch = status.run->config.train.batch;
   (*json)["samples_per_second"] = batch * worker.batches_per_second;
   (*json)["longest_batch_ms"] = member.heartbeat.longest_batch_us / 1000.0;
-  for (const WorkerDecision& decision : status.decisions.workers) {
-    if (decision.name != member.name) continue;
-    (*json)["lease_batches"] = decision.lease_batches;
-    (*json)["in_flight_cap"] = decision.in_flight_cap;
-    (*json)["straggler"] = decision.straggler;
-  }
+  const auto found = decisions.find(member.name);
+  if (found == decisions.end()) return;
+  const WorkerDecision& decision = *found->second;
+  (*json)["lease_batches"] = decision.lease_batches;
+  (*json)["in_flight_cap"] = decision.in_flight_cap;
+  (*json)["straggler"] = decision.straggler;
 }
 
-OrderedJson MemberJson(const RunStatus& status, const MemberStatus& of) {
+OrderedJson MemberJson(const RunStatus& status, const DecisionsByName& decisions,
+                       const MemberStatus& of) {
   const Member& member = of.member;
   const Heartbeat& beat = member.heartbeat;
   OrderedJson json;
@@ -95,7 +107,7 @@ OrderedJson MemberJson(const RunStatus& status, const MemberStatus& of) {
     json["round_trip_ms"] = beat.round_trip_us / 1000.0;
     json["link_mbit_per_second"] = static_cast<double>(beat.bits_per_second) / 1e6;
     json["int8_links"] = beat.int8_links;
-    AddWork(status, of, &json);
+    AddWork(status, decisions, of, &json);
   } else {
     AddLoad(status, of, &json);
     if (beat.disk_sync_us > 0) {
@@ -245,8 +257,9 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   }
   json["members"] = OrderedJson::array();
   AddVacantSeats(status, &json["members"]);
+  const DecisionsByName decisions = ByName(status.decisions.workers);
   for (const MemberStatus& member : status.members) {
-    json["members"].push_back(MemberJson(status, member));
+    json["members"].push_back(MemberJson(status, decisions, member));
     if (!extras.key_of || member.member.role != Role::kServer) continue;
     const std::string key = extras.key_of(member.member.incarnation);
     if (!key.empty()) json["members"].back()["key"] = key;
