@@ -8,6 +8,7 @@
 
 #include "common/base/prefetch.h"
 #include "common/base/random.h"
+#include "common/run/silence.h"
 
 namespace dslide {
 namespace {
@@ -134,7 +135,7 @@ Layer::Typical Layer::TypicalOf(SlotId slot) const {
   std::vector<uint32_t> learned;
   for (uint32_t r = 0; r < map_.SlotSize(slot); ++r) {
     const RowScalars& scalars = scalars_[map_.LocalRow(slot, r)];
-    if (scalars.steps > 0 && scalars.bias > kSilent / 2) learned.push_back(map_.LocalRow(slot, r));
+    if (scalars.steps > 0 && !IsSilent(scalars.bias)) learned.push_back(map_.LocalRow(slot, r));
   }
   Typical typical;
   if (learned.empty()) return typical;
@@ -161,7 +162,7 @@ void Layer::BeginAs(uint32_t row, const Typical& typical) {
 
 void Layer::Silence(uint32_t row) {
   Clear(row);
-  scalars_[row].bias = kSilent;
+  scalars_[row].bias = kSilentBias;
   if (keeps_mass_) masses_[row] = std::numeric_limits<float>::min();  // as what has no mass
 }
 

@@ -64,9 +64,8 @@ class Layer : private RowSource {
   Typical TypicalOf(SlotId slot) const;
   // The row becomes such a neuron, without other optimiser state. REQUIRES one that is known.
   void BeginAs(uint32_t row, const Typical& typical);
-  // The neuron falls silent: no weights, and a bias with which it has no share of any softmax.
+  // The neuron falls silent (common/run/silence.h).
   void Silence(uint32_t row);
-  static constexpr float kSilent = -1e4f;
 
   // From now on no more rows than `places` are in memory; if there are more, the others are in such
   // a file. Error: there can be none. REQUIRES training, that no row has been set, and places >=

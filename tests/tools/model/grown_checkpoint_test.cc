@@ -83,12 +83,21 @@ double Length(const std::vector<double>& x) {
   return std::sqrt(square);
 }
 
-// A model that two servers have trained, its checkpoint, and one that has grown from it.
+// A model that two servers have trained, its checkpoint, and one that has grown from it. The first
+// `silent` labels were forgotten.
 struct Growth {
-  explicit Growth(const Config& old_config) : config(old_config), cluster(config, 1000, {1, 2}) {
+  explicit Growth(const Config& old_config, uint32_t silent = 0)
+      : config(old_config), cluster(config, 1000, {1, 2}) {
     Random random(5);
     for (uint64_t step = 0; step < kBatches; ++step) {
       cluster.Train(RandomBatch(config, 20, 3, &random), step);
+    }
+    for (Executor* executor : cluster.executors()) {
+      Layer& layer = executor->output().layer();
+      for (uint32_t label = 0; label < silent; ++label) {
+        const uint32_t row = layer.map().Local(label);
+        if (row != SlotMap::kNone) layer.Silence(row);
+      }
     }
     Manifest manifest;
     manifest.name = CheckpointName(kBatches);
@@ -256,6 +265,30 @@ TEST_CASE("old rows stay with their moments, and new labels begin at the mean of
     const RowScalars scalars = ScalarsOf(rows.output.at(n));
     CHECK(scalars.bias == doctest::Approx(bias));
     CHECK(scalars.steps == 0);
+  }
+}
+
+TEST_CASE("labels that a stream has forgotten say nothing of new ones") {
+  uint32_t silent = 30;
+  SUBCASE("some") {}
+  SUBCASE("all") { silent = kOldLabels; }
+  Growth growth(OldConfig(), silent);
+  const Config grown = Grown(growth.config);
+  growth.Grow(growth.Samples(300), grown);
+  const Rows rows = RowsOf(growth.Restored(grown)->executors());
+  const Rows fresh = RowsOf(LocalCluster(grown, 1000, {1}).executors());
+  // Where none is left, new labels are as long as those of a fresh run.
+  const bool any = silent < kOldLabels;
+  const uint32_t begin = any ? silent : kOldLabels, end = any ? kOldLabels : kLabels;
+  double length = 0, bias = 0;
+  for (uint32_t n = begin; n < end; ++n) {
+    length += Length(WeightsOf((any ? rows : fresh).output.at(n))) / (end - begin);
+    if (any) bias += double{ScalarsOf(rows.output.at(n)).bias} / (end - begin);
+  }
+  CHECK(length > 0);
+  for (uint32_t n = kOldLabels; n < kLabels - 1; ++n) {
+    CHECK(Length(WeightsOf(rows.output.at(n))) == doctest::Approx(length));
+    CHECK(ScalarsOf(rows.output.at(n)).bias == doctest::Approx(bias));
   }
 }
 

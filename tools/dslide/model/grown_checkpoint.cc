@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "common/base/process.h"
 #include "common/checkpoint/layout.h"
 #include "common/math/kernels.h"
+#include "common/run/silence.h"
 #include "common/run/slot_rows.h"
 #include "server/executor/executor.h"
 #include "server/model/centroids.h"
@@ -118,21 +120,32 @@ Status LoadEarlierRows(const EarlierModel& from, const Config& config, Executor*
   return {};
 }
 
-// The mean length and bias of the first `labels` neurons.
+// The mean length and bias of neurons.
 struct MeanNeuron {
   double length = 0;
   double bias = 0;
 };
-MeanNeuron MeanOf(const Layer& layer, uint32_t labels) {
-  MeanNeuron mean;
+// Of ids [begin, end), without those that are silent; nullopt: all are.
+std::optional<MeanNeuron> MeanOf(const Layer& layer, uint32_t begin, uint32_t end) {
+  MeanNeuron sum;
+  uint32_t count = 0;
   std::vector<float> wide;
-  for (uint32_t id = 0; id < labels; ++id) {
+  for (uint32_t id = begin; id < end; ++id) {
     const uint32_t row = layer.map().Local(id);
+    if (IsSilent(layer.bias(row))) continue;
     const float* w = layer.Range(row, row + 1, &wide);
-    mean.length += std::sqrt(double{BestKernels().dot(layer.dim(), w, w)}) / labels;
-    mean.bias += double{layer.bias(row)} / labels;
+    sum.length += std::sqrt(double{BestKernels().dot(layer.dim(), w, w)});
+    sum.bias += double{layer.bias(row)};
+    ++count;
   }
-  return mean;
+  if (count == 0) return std::nullopt;
+  return MeanNeuron{sum.length / count, sum.bias / count};
+}
+
+// What a new label's neuron is like. Where the model has none to tell it, as in a fresh run.
+MeanNeuron MeanForNew(const Layer& layer, uint32_t known, uint32_t labels) {
+  if (const auto mean = MeanOf(layer, 0, known)) return *mean;
+  return MeanOf(layer, known, labels).value_or(MeanNeuron());
 }
 
 // Gives a row other weights and another bias.
@@ -176,7 +189,8 @@ std::vector<float> DirectionOf(const NewLabels& labels, uint32_t i, const float*
 
 void SetNewLabels(const NewLabels& labels, uint32_t known, bool centroids, Layer* layer) {
   constexpr uint32_t kBeforeTheFirstPass = 0;
-  const MeanNeuron mean = centroids ? MeanNeuron() : MeanOf(*layer, known);
+  const auto end = known + static_cast<uint32_t>(labels.samples.size());
+  const MeanNeuron mean = centroids ? MeanNeuron() : MeanForNew(*layer, known, end);
   std::vector<float> wide;
   for (uint32_t i = 0; i < labels.samples.size(); ++i) {
     if (labels.samples[i] == 0) continue;

@@ -6,10 +6,11 @@
 //   new labels         learned neurons: w = c (u + kFresh v) / |u + kFresh v|, where u has the
 //                      direction of the mean of h / |h| over samples of the label less the mean of
 //                      all new labels, v that of the row of a fresh run; the length c and the bias
-//                      are the means of the neurons that it has. Imprinting (Qi, Brown, Lowe:
-//                      "Low-Shot Learning with Imprinted Weights", CVPR 2018, section 3.2) takes
-//                      the label's mean alone. But activations have much in common, and labels that
-//                      only new features tell apart would have equal rows.
+//                      are the means of the neurons that it has, without those that are silent
+//                      (common/run/silence.h). Imprinting (Qi, Brown, Lowe: "Low-Shot Learning with
+//                      Imprinted Weights", CVPR 2018, section 3.2) takes the label's mean alone.
+//                      But activations have much in common, and labels that only new features tell
+//                      apart would have equal rows.
 //                      centroids: as their samples make them (server/model/centroids.h)
 //
 // Hash tables are built anew, and no batch counts.
