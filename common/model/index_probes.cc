@@ -50,6 +50,7 @@ IndexTrial ChooseProbes(std::shared_ptr<const Model> model, const SparseRows& sa
   RankRequest request;
   request.k = kIndexRecallAt;
   const TopKReply exact = ranker.Rank(hidden, request).best;
+  if (exact.ids.empty()) return trial;  // all neurons are silent
   const uint32_t most = model->cells() / 2;
   uint32_t probes = kFewest;
   double recall = Recall(model, hidden, exact, probes);

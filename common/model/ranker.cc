@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/run/silence.h"
 
 namespace dslide {
 namespace {
@@ -141,8 +142,9 @@ RankedLabels Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
     Sample::ExpSum allowed;
     if (sample.TakesAllowedOnly()) {
       for (const uint32_t label : *sample.filter->allowed) {
-        if (!sample.Allows(label)) continue;
-        const float logit = Logit(model_->PositionOf(label), h);
+        const uint32_t position = model_->PositionOf(label);
+        if (!sample.Allows(label) || IsSilent(model_->arrays().bias[position])) continue;
+        const float logit = Logit(position, h);
         best.Offer(label, logit);
         if (sums_) allowed.Add(logit, 1);
       }
@@ -191,6 +193,7 @@ float Ranker::Logit(uint32_t position, const float* hidden) const {
 // The logits of positions [begin, begin + count) for one sample, which are overwritten.
 void Ranker::Take(uint32_t begin, uint32_t count, float* logits, Sample* sample) const {
   const std::span<const uint32_t> label_of = model_->arrays().label_of;
+  const std::span<const float> bias = model_->arrays().bias;
   float most = -kInfinity;
   for (uint32_t u = 0; u < count; u += kCompared) {
     const uint32_t compared = std::min(kCompared, count - u);
@@ -198,9 +201,8 @@ void Ranker::Take(uint32_t begin, uint32_t count, float* logits, Sample* sample)
     most = std::max(most, high);
     if (sample->TakesAllowedOnly() || !sample->best.Accepts(high)) continue;  // nearly always
     for (uint32_t j = u; j < u + compared; ++j) {
-      if (sample->best.Accepts(logits[j]) && sample->Allows(label_of[begin + j])) {
-        sample->best.Offer(begin + j, logits[j]);
-      }
+      if (!sample->best.Accepts(logits[j]) || IsSilent(bias[begin + j])) continue;
+      if (sample->Allows(label_of[begin + j])) sample->best.Offer(begin + j, logits[j]);
     }
   }
   if (sums_ && most > -kInfinity) {

@@ -1,6 +1,6 @@
 // Ranks labels by a Model: h = relu(W_in x), or W_in x with model.activation = linear, through the
 // dense layers if there are any; z_j = w_j .
-// h + b_j, the k greatest.
+// h + b_j, the k greatest without those of silent neurons (common/run/silence.h).
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "common/run/combine.h"
+#include "common/run/silence.h"
 #include "server/model/lsh/candidate_ranker.h"
 
 namespace dslide {
@@ -20,22 +21,24 @@ bool Scannable(const Matrix& hidden) {
 
 }  // namespace
 
-// The best neurons of each sample so far, without those that the request excludes.
+// The best neurons of each sample so far, without silent ones and those that the request excludes.
 class NeuronSearch::Best {
  public:
-  Best(const TopKRequest& request, const SlotMap& map)
-      : request_(request), map_(map), heaps_(request.hidden.rows, TopKHeap(request.k)) {}
+  Best(const TopKRequest& request, const Layer& layer)
+      : request_(request), layer_(layer), heaps_(request.hidden.rows, TopKHeap(request.k)) {}
 
   uint32_t k() const { return request_.k; }
   // Whether the sample may have the neuron of this row. REQUIRES a row with a neuron.
   bool Allows(size_t sample, uint32_t row) const {
-    return request_.excluded.rows() == 0 || Allowed(sample, map_.Global(row));
+    if (IsSilent(layer_.bias(row))) return false;
+    return request_.excluded.rows() == 0 || Allowed(sample, layer_.map().Global(row));
   }
   bool Accepts(size_t sample, float score) const { return heaps_[sample].Accepts(score); }
   void Offer(size_t sample, uint32_t row, float score) {
     if (!Accepts(sample, score)) return;
-    const uint32_t id = map_.Global(row);
-    if (id != SlotMap::kNone && Allowed(sample, id)) heaps_[sample].Offer(id, score);
+    const uint32_t id = layer_.map().Global(row);
+    if (id == SlotMap::kNone || IsSilent(layer_.bias(row)) || !Allowed(sample, id)) return;
+    heaps_[sample].Offer(id, score);
   }
 
   TopKReply Reply() {
@@ -52,7 +55,7 @@ class NeuronSearch::Best {
   }
 
   const TopKRequest& request_;
-  const SlotMap& map_;
+  const Layer& layer_;
   std::vector<TopKHeap> heaps_;
 };
 
@@ -71,7 +74,7 @@ bool NeuronSearch::ScansInInt8(const TopKRequest& request) const {
 }
 
 TopKReply NeuronSearch::By(Search search, const TopKRequest& request, uint32_t lsh_limit) {
-  Best best(request, rows_.layer.map());
+  Best best(request, rows_.layer);
   if (search == Search::kLsh) {
     Hashed(request.hidden, lsh_limit, &best);
   } else if (search == Search::kScan && Scannable(request.hidden)) {

@@ -1,4 +1,5 @@
 // The best neurons of one executor for activations h: z_j = w_j . h + b_j, in four ways.
+// Silent ones (common/run/silence.h) are none of them.
 //
 //   kExact   all rows in fp32.
 //   kScan    all rows in int8 (common/math/int8/int8_scan.h), then the best max(2k, 20) of a sample

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/run/silence.h"
 #include "tests/common/model/small_model.h"
 
 namespace dslide::ranker_test {
@@ -193,6 +194,42 @@ TEST_CASE("ranker: filters keep labels out, or let only some in, whatever the se
       CHECK(first() == std::vector{order[7], order[100], order[499]});
       filters[0].allowed = std::vector<uint32_t>();
       CHECK(first().empty());
+    }
+  }
+}
+
+TEST_CASE("ranker: labels that a stream has forgotten are never among the best") {
+  SmallModel small = kSmall;
+  const auto is_silent = [](uint32_t label) { return label % 3 == 1; };
+  const uint32_t live = small.labels - (small.labels + 1) / 3;
+  for (uint32_t label = 0; label < small.labels; ++label) {
+    if (!is_silent(label)) continue;
+    small.biases[label] = kSilentBias;
+    std::fill_n(small.weights.begin() + size_t{label} * small.hidden, small.hidden, 0.0f);
+  }
+  std::vector<LabelFilter> only_some(3);
+  for (LabelFilter& filter : only_some) filter.allowed = {1, 2, 3, 4, 5, 6};
+  ModelBuilder::Options options;
+  for (const bool int8_only : {false, true}) {
+    options.int8_only = int8_only;
+    options.cells = 20;
+    const auto model = small.Build(options);
+    Ranker ranker(model->WithProbes(model->cells(), 1), BestKernels());
+    const Matrix hidden = ranker.Embed(SmallSamples(3, kFeatures, 4));
+    RankRequest request;
+    request.k = small.labels;
+    for (const ModelSearch search :
+         {ModelSearch::kExact, ModelSearch::kScan, ModelSearch::kIndex}) {
+      request.search = search;
+      for (const bool filtered : {false, true}) {
+        request.filters =
+            filtered ? std::span<const LabelFilter>(only_some) : std::span<const LabelFilter>();
+        const TopKReply best = ranker.Rank(hidden, request).best;
+        for (uint32_t i = 0; i < hidden.rows; ++i) {
+          CHECK(best.Ids(i).size() == (filtered ? 4 : live));
+          CHECK(std::ranges::none_of(best.Ids(i), is_silent));
+        }
+      }
     }
   }
 }

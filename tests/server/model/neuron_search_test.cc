@@ -142,6 +142,36 @@ TEST_CASE("search: a scan leaves out the labels that are excluded, not their pla
   CHECK(neurons.Recall(after, request) >= 0.999);
 }
 
+TEST_CASE("search: labels that a stream has forgotten are never among the best") {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    Neurons neurons(500, precision, Purpose::kTraining);
+    Layer& layer = neurons.rows.layer;
+    std::set<uint32_t> live;
+    for (uint32_t row = 0; row < layer.map().rows(); ++row) {
+      const uint32_t id = layer.map().Global(row);
+      if (id == SlotMap::kNone) continue;
+      if (id % 3 == 1) {
+        layer.Silence(row);
+      } else {
+        live.insert(id);
+      }
+    }
+    neurons.config.hash.k = 1;
+    neurons.config.hash.tables = 8;
+    neurons.rows.tables.emplace(neurons.config.hash, 9, layer, BestKernels());
+    neurons.rows.tables->TouchAll();
+    neurons.rows.tables->CatchUp();
+    NeuronSearch search(neurons.rows, Purpose::kTraining, BestKernels());
+    for (const Search by : {Search::kExact, Search::kScan, Search::kLsh}) {
+      const TopKReply reply = search.Find({neurons.hidden, 500, by, {}}, 500);
+      for (uint32_t i = 0; i < kSamples; ++i) {
+        for (const uint32_t id : reply.Ids(i)) CHECK(live.contains(id));
+        if (by != Search::kLsh) CHECK(reply.Ids(i).size() == live.size());
+      }
+    }
+  }
+}
+
 TEST_CASE("search: while training goes on a scan follows the rows") {
   Neurons neurons(500, Precision::kFp32, Purpose::kTraining);
   NeuronSearch search(neurons.rows, Purpose::kTraining, BestKernels());
