@@ -11,8 +11,9 @@
 
 namespace dslide {
 
-// Feature i means label i: "one" label 0, "two" label 1 ...
-inline std::shared_ptr<const Model> WordModel() {
+// Feature i means label i: "one" label 0, "two" label 1 ... `forgotten`: a stream has forgotten
+// "two".
+inline std::shared_ptr<const Model> WordModel(bool forgotten = false) {
   const std::vector<std::string> words = {"one", "two", "three", "vier"};
   Vectorizer::Vocabulary vocabulary;
   TextConfig text;
@@ -24,7 +25,7 @@ inline std::shared_ptr<const Model> WordModel() {
     vocabulary.hashes.push_back(extractor.TermsOf(record)[0]);
     vocabulary.weights.push_back(1);
     vocabulary.blocks.push_back(TermBlock::kWords);
-    vocabulary.names.push_back(word);
+    vocabulary.names.push_back(forgotten && word == "two" ? "" : word);
   }
   auto preprocessor = std::make_shared<const Preprocessor>(
       Vectorizer(text, vocabulary), std::vector<std::string>{"eins", "zwei", "drei", "größer"});

@@ -15,8 +15,8 @@ namespace dslide::word_vectors_test {
 namespace {
 
 // Of the words of WordModel(): word i has 1 in element i and 0.5 in the next one; 4 units, then 2.
-std::shared_ptr<const Model> DeepWordModel() {
-  const auto words = WordModel();
+std::shared_ptr<const Model> DeepWordModel(bool forgotten = false) {
+  const auto words = WordModel(forgotten);
   ModelInfo info = words->info();
   info.config.model.dense = {2};
   ModelBuilder builder(info, words->shared_preprocessor(), BestKernels());
@@ -51,6 +51,28 @@ TEST_CASE("word2vec's file of a model with dense layers has the rows of its inpu
   REQUIRE(WriteWord2Vec(*DeepWordModel(), false, path).ok());
   CHECK(*ReadWholeFile(path) ==
         "4 4\none 1 0.5 0 0\ntwo 0 1 0.5 0\nthree 0 0 1 0.5\nvier 0.5 0 0 1\n");
+}
+
+TEST_CASE("a word that a stream has forgotten is nobody's neighbour, and in no file") {
+  const auto model = DeepWordModel(true);
+  const auto vectors = WordVectors::Of(model);
+  REQUIRE(vectors.ok());
+  CHECK_FALSE(vectors->Find(""));
+  const auto one = vectors->Unit(0);
+  const std::vector<float> query(one.begin(), one.end());
+  const std::vector<uint32_t> itself(1, 0);
+  const auto nearest = vectors->Nearest({&query, 1}, 4, {&itself, 1});
+  REQUIRE(nearest[0].size() == 2);
+  CHECK(nearest[0][0].id == 3);
+  CHECK(nearest[0][1].id == 2);
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/vectors";
+  REQUIRE(WriteWord2Vec(*model, false, path + ".txt").ok());
+  CHECK(*ReadWholeFile(path + ".txt") == "3 4\none 1 0.5 0 0\nthree 0 0 1 0.5\nvier 0.5 0 0 1\n");
+  REQUIRE(WriteWord2Vec(*model, true, path + ".bin").ok());
+  const std::string binary = *ReadWholeFile(path + ".bin");
+  CHECK(binary.starts_with("3 4\none "));
+  CHECK(binary.size() == std::string("3 4\n").size() + 3 * (4 * sizeof(float) + 2) + 12);
 }
 
 }  // namespace

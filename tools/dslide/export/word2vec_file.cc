@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <vector>
@@ -36,10 +37,12 @@ Status WriteWord2Vec(const Model& model, bool binary, const std::string& path) {
   DSLIDE_RETURN_IF_ERROR(file);
   const std::vector<std::string>& names = preprocessor->vectorizer().vocabulary().names;
   const uint32_t dim = model.info().input_width();
-  file->Write(fmt::format("{} {}\n", names.size(), dim));
+  const auto forgotten = std::ranges::count(names, "");  // by a stream: ids that no word has
+  file->Write(fmt::format("{} {}\n", std::ssize(names) - forgotten, dim));
   std::vector<float> row(dim);
   std::string text;
   for (size_t id = 0; id < names.size(); ++id) {
+    if (names[id].empty()) continue;
     BestKernels().from_bf16(dim, model.arrays().input.data() + id * dim, row.data());
     text = NameOf(names[id]);
     if (binary) {

@@ -58,7 +58,7 @@ std::optional<uint32_t> WordVectors::Find(const std::string& word) const {
   const Preprocessor& preprocessor = *model_->preprocessor();
   if (IsOfTokens(preprocessor.config())) return TokenOf(preprocessor, word);
   const auto found = std::ranges::find(names(), word);
-  if (found == names().end()) return std::nullopt;
+  if (word.empty() || found == names().end()) return std::nullopt;
   return static_cast<uint32_t>(found - names().begin());
 }
 
@@ -101,7 +101,7 @@ std::vector<std::vector<Neighbour>> WordVectors::Nearest(
       for (size_t q = 0; q < count; ++q) {
         for (uint32_t r = 0; r < rows; ++r) {
           const float cosine = cosines[q * rows + r];
-          if (!best[q].Accepts(cosine)) continue;
+          if (!best[q].Accepts(cosine) || names()[begin + r].empty()) continue;
           if (std::ranges::find(excluded[first + q], begin + r) != excluded[first + q].end()) {
             continue;
           }

@@ -28,6 +28,7 @@ class WordVectors {
 
   uint32_t size() const { return static_cast<uint32_t>(names().size()); }  // V
   uint32_t dim() const { return model_->info().input_width(); }            // H, of the first layer
+  // Empty: a stream has forgotten the word, and its vector is nobody's.
   const std::vector<std::string>& names() const;
   // [H], scaled to length 1; zeros stay.
   std::span<const float> Unit(uint32_t id) const {
@@ -40,8 +41,8 @@ class WordVectors {
   Result<uint32_t> Get(const std::string& word) const;
   float Cosine(uint32_t a, uint32_t b) const;
 
-  // For each query [H] (not of length 1: cosines are) the k nearest, best first, without the ids in
-  // its list of `excluded` ([queries]).
+  // For each query [H] (not of length 1: cosines are) the k nearest, best first, without forgotten
+  // words and the ids in its list of `excluded` ([queries]).
   std::vector<std::vector<Neighbour>> Nearest(
       std::span<const std::vector<float>> queries, uint32_t k,
       std::span<const std::vector<uint32_t>> excluded) const;
