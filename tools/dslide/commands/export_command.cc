@@ -79,6 +79,7 @@ Status Export(const ParsedArguments& arguments) {
   options.int8_only = rows == "int8";
   options.index = format == Format::kModel;
   options.data = *data;
+  options.has_data = true;
   options.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const auto start = std::chrono::steady_clock::now();
   const auto model = LoadModel(from, options);
