@@ -14,13 +14,17 @@
 namespace dslide {
 namespace {
 
-// The next line, without its end; none: there is no whole one.
-std::optional<std::string_view> NextLine(std::string_view bytes, bool ended, size_t* size) {
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // of UTF-8
+
+// The next line, without its end; none: there is no whole one. `place`: of the bytes in the stream.
+std::optional<std::string_view> NextLine(std::string_view bytes, uint64_t place, bool ended,
+                                         size_t* size) {
   const size_t end = bytes.find('\n');
   if (end == std::string_view::npos && (!ended || bytes.empty())) return std::nullopt;
   std::string_view line = bytes.substr(0, end);
   *size = std::min(bytes.size(), line.size() + 1);
   if (line.ends_with('\r')) line.remove_suffix(1);
+  if (place == 0 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
   return line;
 }
 
@@ -48,10 +52,11 @@ void SegmentMaker::Add(std::string_view bytes) {
 }
 
 Status SegmentMaker::FindFormat(bool ended) {
-  std::string_view rest = bytes_;
-  size_t size = 0;
-  for (auto line = NextLine(rest, ended, &size); line; line = NextLine(rest, ended, &size)) {
-    rest.remove_prefix(size);
+  size_t at = 0, size = 0;
+  while (true) {
+    const auto line = NextLine(std::string_view(bytes_).substr(at), last_.end + at, ended, &size);
+    if (!line) break;
+    at += size;
     if (IsBlank(*line)) continue;
     const std::optional<RecordFormat> format = RecordFormatOf(*line);
     if (!format) return UnknownFormat("train.data, which is a stream", *line);
@@ -62,12 +67,12 @@ Status SegmentMaker::FindFormat(bool ended) {
   return {};
 }
 
-SegmentMaker::Cut SegmentMaker::Parse(RecordFormat format, std::string_view bytes, size_t most,
-                                      bool ended, uint64_t lines_before) {
+SegmentMaker::Cut SegmentMaker::Parse(RecordFormat format, const Place& place,
+                                      std::string_view bytes, size_t most, bool ended) {
   Cut cut;
   size_t size = 0;
   while (cut.records.size() < most) {
-    const auto line = NextLine(bytes.substr(cut.bytes), ended, &size);
+    const auto line = NextLine(bytes.substr(cut.bytes), place.bytes + cut.bytes, ended, &size);
     if (!line) break;
     cut.bytes += size;
     ++cut.lines;
@@ -76,7 +81,7 @@ SegmentMaker::Cut SegmentMaker::Parse(RecordFormat format, std::string_view byte
     if (record.ok()) {
       cut.records.push_back(*std::move(record));
     } else if (++cut.bad == 1) {
-      cut.first_bad = fmt::format("line {}: {}", lines_before + cut.lines, record.error().message);
+      cut.first_bad = fmt::format("line {}: {}", place.lines + cut.lines, record.error().message);
     }
   }
   return cut;
@@ -84,7 +89,8 @@ SegmentMaker::Cut SegmentMaker::Parse(RecordFormat format, std::string_view byte
 
 Result<std::optional<SegmentMaker::Made>> SegmentMaker::MakeNext(bool ended) {
   if (!has_format_) DSLIDE_RETURN_IF_ERROR(FindFormat(ended));
-  const Cut cut = Parse(last_.format, bytes_, train_.segment_samples, ended, last_.lines);
+  const Cut cut =
+      Parse(last_.format, {last_.end, last_.lines}, bytes_, train_.segment_samples, ended);
   last_.begin = std::exchange(last_.end, last_.end + cut.bytes);
   last_.lines += cut.lines;
   bytes_.erase(0, cut.bytes);
@@ -119,7 +125,7 @@ Growth SegmentMaker::GrowthBy(const OpenVocabulary::Change& change,
 
 bool SegmentMaker::TakeAgain(const StoredSegment& stored, std::string_view bytes,
                              OpenVocabulary* vocabulary) {
-  const Cut cut = Parse(stored.format, bytes, stored.samples, true, 0);
+  const Cut cut = Parse(stored.format, {stored.begin, 0}, bytes, stored.samples, true);
   const OpenVocabulary::Change change = vocabulary->Take(cut.records, stored.rules);
   return GrowthBy(change, *vocabulary, cut.records.size()) == stored.growth;
 }
@@ -127,7 +133,7 @@ bool SegmentMaker::TakeAgain(const StoredSegment& stored, std::string_view bytes
 SegmentMaker::Made SegmentMaker::MakeAgain(const StoredSegment& stored,
                                            const OpenVocabulary& vocabulary,
                                            std::string_view bytes) {
-  const Cut cut = Parse(stored.format, bytes, stored.samples, true, 0);
+  const Cut cut = Parse(stored.format, {stored.begin, 0}, bytes, stored.samples, true);
   Made made =
       Encode(cut.records, std::make_shared<const Preprocessor>(vocabulary.MakePreprocessor()));
   made.segment.growth = stored.growth;

@@ -1,5 +1,5 @@
 // Cuts segments out of a stream's bytes, and makes samples of them. Pure: it reads and writes
-// nothing.
+// nothing. A byte order mark at the stream's beginning is no part of its first line.
 #pragma once
 
 #include <cstdint>
@@ -74,8 +74,13 @@ class SegmentMaker {
     uint64_t bad = 0;       // lines that are no records
     std::string first_bad;  // what is wrong with the first of them
   };
-  static Cut Parse(RecordFormat format, std::string_view bytes, size_t most, bool ended,
-                   uint64_t lines_before);
+  // Where bytes are in the stream: behind so many others, and lines.
+  struct Place {
+    uint64_t bytes = 0;
+    uint64_t lines = 0;
+  };
+  static Cut Parse(RecordFormat format, const Place& place, std::string_view bytes, size_t most,
+                   bool ended);
   static Made Encode(const std::vector<Record>& records,
                      std::shared_ptr<const Preprocessor> preprocessor);
   Status FindFormat(bool ended);

@@ -106,6 +106,45 @@ TEST_CASE("segments: a stream of no known format is an error") {
   CHECK(made.error().message.find("begins no known format") != std::string::npos);
 }
 
+TEST_CASE("segments: a byte order mark is no part of the stream's first line, and of that alone") {
+  const std::string mark = "\xef\xbb\xbf";
+  for (const std::string& line :
+       {Line("word", "a"), std::string("word\ta\n"), std::string("__label__a word\n")}) {
+    CAPTURE(line);
+    for (const std::string blank : {"", "\r\n"}) {
+      SegmentMaker maker(Train(2), Text(), {}), plain(Train(2), Text(), {});
+      const std::string all = mark + blank + line + line + line + line;
+      maker.Add(all);
+      plain.Add(blank + line + line + line + line);
+      for (int segment = 0; segment < 2; ++segment) {
+        const SegmentMaker::Made made = Next(&maker);
+        CHECK(made.preprocessor->ToBytes() == Next(&plain).preprocessor->ToBytes());
+        CHECK(made.segment.line.find("left out") == std::string::npos);
+        // And so it is when the run goes on.
+        const StoredSegment stored = Whole(maker);
+        const std::string bytes = all.substr(stored.begin, stored.end - stored.begin);
+        const SegmentMaker::Made again =
+            SegmentMaker::MakeAgain(stored, OpenVocabulary(Text(), *stored.vocabulary), bytes);
+        REQUIRE(again.segment.data->size() == 2);
+        for (size_t i = 0; i < 2; ++i) {
+          const SampleView a = (*again.segment.data)[i], b = (*made.segment.data)[i];
+          CHECK(std::ranges::equal(a.features, b.features));
+          CHECK(std::ranges::equal(a.labels, b.labels));
+        }
+        if (segment > 0) continue;
+        OpenVocabulary vocabulary(Text());
+        CHECK(SegmentMaker::TakeAgain(stored, bytes, &vocabulary));
+        CHECK(vocabulary.Save() == *stored.vocabulary);
+      }
+    }
+  }
+  SegmentMaker twice(Train(), Text(), {}), later(Train(), Text(), {});
+  twice.Add(mark + mark + Line("word", "a"));
+  CHECK_FALSE(twice.MakeNext(false).ok());
+  later.Add("__label__a word\n" + mark + "__label__b word\n");
+  CHECK(Next(&later).segment.growth.labels == 1);  // the mark is a part of the word
+}
+
 TEST_CASE("segments: a sample in eight is asked before it is trained, with all of its labels") {
   TrainConfig train = Train(16);
   train.admit_count = 2;
