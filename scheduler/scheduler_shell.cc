@@ -90,7 +90,8 @@ SchedulerShell::SchedulerShell(std::unique_ptr<StartedRun> run)
                 std::move(run->earlier), std::move(run->contributions)),
       hook_("checkpoint.hook", run->checkpoint.hook,
             int64_t{1000} * run->checkpoint.hook_timeout_s),
-      stream_(data_->stream ? data_->stream->feeder.get() : nullptr) {
+      stream_(data_->stream ? data_->stream->feeder.get() : nullptr),
+      stream_ends_(data_->stream && data_->stream->ends) {
   if (!run->for_hook.empty()) hook_.Offer(run->for_hook);
 }
 
@@ -444,7 +445,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
 // The first signal ends the stream: what has come is trained. True: this one was it.
 bool SchedulerShell::EndsStream() {
   if (stream_ == nullptr || std::exchange(stream_ends_, true)) return false;
-  terminal_.Log("the stream ends here: training what has come; another signal stops at once");
+  terminal_.Log(kStreamEndsLine);
   stream_->End();
   return true;
 }

@@ -98,7 +98,7 @@ class SchedulerShell {
   CheckpointHook hook_;
   StreamFeeder* stream_;         // null: the training data is a file
   uint32_t segment_wanted_ = 0;  // 0: none
-  bool stream_ends_ = false;
+  bool stream_ends_;             // by a signal
 };
 
 }  // namespace dslide

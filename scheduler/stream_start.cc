@@ -37,16 +37,18 @@ Result<uint32_t> SegmentToGoOnWith(const fs::path& directory, const RunInputs& i
   return HasSegment(directory, 1) ? 1u : 0u;
 }
 
-// None: the stream has ended before.
+Error WasStopped() { return TryLater("stopped before training began"); }
+
+// None: the stream has ended before. `ends`: a signal has ended it.
 Result<std::optional<StreamFeeder::Fed>> Await(StreamFeeder* feeder, uint32_t number,
-                                               StopSignals* signals) {
+                                               StopSignals* signals, bool* ends) {
   feeder->Want(number);
-  bool ends = false;
   while (true) {
     pollfd ready[2] = {{feeder->fd(), POLLIN, 0}, {signals->fd(), POLLIN, 0}};
     (void)poll(ready, 2, -1);
     if (signals->Take()) {
-      if (std::exchange(ends, true)) return Failed("stopped before training began");
+      if (std::exchange(*ends, true)) return WasStopped();
+      LogInfo(kStreamEndsLine);
       feeder->End();
     }
     std::optional<StreamFeeder::Delivery> delivery = feeder->Take();
@@ -90,9 +92,11 @@ Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
   DSLIDE_RETURN_IF_ERROR(feeder);
   LogInfo(fmt::format("waiting for {} of the stream",
                       number <= 1 ? "the beginning" : SegmentName(number)));
-  auto awaited = Await(feeder->get(), std::max(number, 1u), signals);
+  StreamStart start;
+  auto awaited = Await(feeder->get(), std::max(number, 1u), signals, &start.ends);
   DSLIDE_RETURN_IF_ERROR(awaited);
   if (!awaited->has_value()) {
+    if (start.ends) return WasStopped();
     return BadInput("train.data: the stream has ended without a sample");
   }
   StreamFeeder::Fed* fed = &**awaited;
@@ -101,10 +105,9 @@ Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
   inputs->preprocessor = fed->segment.preprocessor;
   inputs->segment = growth.segment;
   inputs->train = fed->segment.data.get();
-  StreamStart start;
   // A scheduler that was killed after the end has nothing to do but to say so.
   if (inputs->ledger.finished && !inputs->ledger.live && inputs->config.train.data == "-") {
-    const auto more = Await(feeder->get(), growth.segment + 1, signals);
+    const auto more = Await(feeder->get(), growth.segment + 1, signals, &start.ends);
     DSLIDE_RETURN_IF_ERROR(more);
     start.finished = !more->has_value();
   }

@@ -15,6 +15,9 @@
 namespace dslide {
 
 constexpr char kStreamName[] = "stream";  // in a run directory
+// Said to people at the first signal.
+constexpr char kStreamEndsLine[] =
+    "the stream ends here: training what has come; another signal stops at once";
 
 struct StreamStart {
   Provisional made;  // the stream's directory, if it is new; first: the feeder has files of it open
@@ -22,11 +25,13 @@ struct StreamStart {
   std::shared_ptr<const Preprocessor> preprocessor;
   std::string description;  // for people
   bool finished = false;    // the run was, and no more has come: there is nothing to do
+  bool ends = false;        // a signal has ended the stream
 };
 
 // Resolves inputs->config, checks that its keys and train.data are those of the run, and waits for
 // the segment with which the run begins, or that the servers or the newest checkpoint have grown
-// to: inputs->train. The first signal ends the stream with what has come. Errors name train.data.
+// to: inputs->train. The first signal ends the stream with what has come; a second one, or
+// one before the first sample, is an error (kTryLater). Other errors name train.data.
 // Nothing is left of a run that is new, unless made.Keep() is called. `server_memory_mb`: of each
 // of cluster.servers; 0: not known.
 Result<StreamStart> StartStream(const std::filesystem::path& root, bool resume,

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <string>
 
+#include "common/base/process.h"
 #include "common/base/random.h"
 #include "common/checkpoint/layout.h"
 #include "common/config/config.h"
@@ -65,9 +66,9 @@ std::string Lines(uint64_t samples, uint64_t first, uint64_t count, uint64_t see
   return lines;
 }
 
-Arguments Train(const TestRun& run, const std::string& data, const Arguments& more = {}) {
-  Arguments arguments = {"train",     "--run-dir", run.run_directory(), "--servers", "2",
-                         "--workers", "2"};
+// What makes a run of a stream.
+Arguments Settings(const std::string& data) {
+  Arguments arguments;
   for (const std::string& set :
        {std::string("train.data=" + data), std::string("train.open_vocabulary=true"),
         std::string("train.segment_samples=512"), std::string("train.segment_s=1"),
@@ -77,8 +78,13 @@ Arguments Train(const TestRun& run, const std::string& data, const Arguments& mo
         std::string("cluster.scheduler_bind=tcp://127.0.0.1:*")}) {
     arguments.insert(arguments.end(), {"--set", set});
   }
-  arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
+}
+
+Arguments Train(const TestRun& run, const std::string& data, const Arguments& more = {}) {
+  const Arguments train = {"train",     "--run-dir", run.run_directory(), "--servers", "2",
+                           "--workers", "2"};
+  return With(With(train, Settings(data)), more);
 }
 
 // How many samples count, each once and none missing.
@@ -184,6 +190,37 @@ TEST_CASE("a file that grows is followed until a signal comes, and goes on in an
   REQUIRE(train->Wait() == 0);
   CHECK(Counted(&run) == 700 * lines);
   CHECK(BestLabel(&run, "about thing75 here") == "label75");
+}
+
+TEST_CASE("signals count while a stream waits for its first segment") {
+  TestRun run;
+  Producer producer;
+  const auto scheduler =
+      run.Start("dslide-scheduler", With(With({"--run-dir", run.run_directory()}, Settings("-")),
+                                         {"--set", "train.segment_s=1000"}));
+  REQUIRE(WaitFor([&] { return Contains(scheduler->Errors(), "waiting for the beginning"); }));
+  SUBCASE("no sample has come") {
+    scheduler->Signal(SIGTERM);
+    CHECK(scheduler->Wait() == 75);
+    CHECK(Contains(scheduler->Errors(), "stopped before training began"));
+  }
+  SUBCASE("the first ends the stream with what has come, the second stops at once") {
+    producer.Write(Lines(100, 0, 20, 1));
+    const std::string spool = run.run_directory() + "/stream";
+    REQUIRE(WaitFor([&] {
+      return std::ranges::any_of(Names(spool), [&](const std::string& name) {
+        return name.starts_with("input-") && fs::file_size(spool + "/" + name) > 0;
+      });
+    }));
+    scheduler->Signal(SIGTERM);
+    REQUIRE(WaitFor([&] { return !run.SchedulerAddress().empty(); }));
+    CHECK(Contains(scheduler->Errors(), "the stream ends here"));
+    const int64_t signalled_ms = MonotonicMillis();
+    REQUIRE(WaitFor([&] { return MonotonicMillis() - signalled_ms > StopSignals::kSameMs; }));
+    CHECK(scheduler->Running());
+    scheduler->Signal(SIGTERM);
+    CHECK(scheduler->Wait() == 75);
+  }
 }
 
 TEST_CASE("a server of predictions gets the labels that come to a stream's run") {
