@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kBlockBytes = size_t{64} << 10;
 constexpr uint64_t kFewFiles = 64;
+constexpr uint64_t kCompactedFileBytes = uint64_t{64} << 20;
 constexpr size_t kReadAheadBytes = size_t{2} << 20;
 constexpr char kChecksumName[] = "XXH3-64";
 
@@ -68,6 +69,7 @@ rocksdb::Options DatabaseOptions(rocksdb::Env* env) {
   options.soft_pending_compaction_bytes_limit = 0;
   options.hard_pending_compaction_bytes_limit = 0;
   options.compaction_readahead_size = kReadAheadBytes;
+  options.target_file_size_base = kCompactedFileBytes;
   options.write_buffer_size = size_t{4} << 20;  // hardly anything goes through it
   options.max_background_jobs = 2;
   options.stats_dump_period_sec = 0;
@@ -302,17 +304,31 @@ std::vector<ShardFile> RowDatabase::Files() const {
   return files;
 }
 
-bool RowDatabase::IsWorn(uint64_t rows) const {
+RowDatabase::Sums RowDatabase::SumsOfFiles() const {
+  Sums sums;
   rocksdb::TablePropertiesCollection tables;
-  if (!impl_->db->GetPropertiesOfAllTables(&tables).ok()) return false;
-  uint64_t entries = 0;
-  uint64_t bytes = 0;
+  if (!impl_->db->GetPropertiesOfAllTables(&tables).ok()) return sums;
+  sums.files = tables.size();
   for (const auto& [name, properties] : tables) {
-    entries += properties->num_entries;
-    bytes += properties->data_size;
+    sums.entries += properties->num_entries;
+    sums.bytes += properties->data_size;
   }
-  const uint64_t files = tables.size();
-  return entries > 2 * rows || (files > kFewFiles && files * files * kBlockBytes > bytes);
+  return sums;
+}
+
+bool RowDatabase::IsWorn(uint64_t rows) const {
+  const Sums sums = SumsOfFiles();
+  // A compaction leaves files of RocksDB's size.
+  const uint64_t few = std::max(kFewFiles, 2 * sums.bytes / kCompactedFileBytes);
+  return sums.entries > 2 * rows ||
+         (sums.files > few && sums.files * sums.files * kBlockBytes > sums.bytes);
+}
+
+uint64_t RowDatabase::BytesOfRows(uint64_t rows) const {
+  const Sums sums = SumsOfFiles();
+  if (sums.entries <= rows) return sums.bytes;
+  return static_cast<uint64_t>(static_cast<double>(sums.bytes) * static_cast<double>(rows) /
+                               static_cast<double>(sums.entries));
 }
 
 // An iterator of RocksDB 7.8 that comes to the next file skips the whole file, without an error, if

@@ -71,6 +71,8 @@ class RowDatabase {
   // Whether most of the entries are old where `rows` are in use, or there are so many files that
   // finding the first entry of each in all of them reads more than the files have.
   bool IsWorn(uint64_t rows) const;
+  // What a compaction then writes, about.
+  uint64_t BytesOfRows(uint64_t rows) const;
 
   // A reader's position in ascending order of keys. Caches nothing.
   class Cursor {
@@ -97,6 +99,12 @@ class RowDatabase {
 
  private:
   struct Impl;
+  struct Sums {
+    uint64_t files = 0;
+    uint64_t entries = 0;
+    uint64_t bytes = 0;
+  };
+  Sums SumsOfFiles() const;
   explicit RowDatabase(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -303,8 +303,10 @@ CheckpointDone ShardWriter::End() {
     failed.error = status.error().message;
     Discard();
     DropDatabase();
-    // What is wrong with the disk may be wrong with the last shard, unless there was no room.
-    lost_ = status.error().kind != ErrorKind::kTryLater;
+    // What is wrong with the disk may be wrong with the last shard, unless there was no room. A
+    // shard of a checkpoint that another server failed in may have been removed.
+    lost_ = status.error().kind != ErrorKind::kTryLater ||
+            (!base_.directory.empty() && !fs::exists(base_.directory, ignored));
     if (lost_) base_ = {};
     return Close(std::move(failed));
   }
@@ -343,13 +345,25 @@ void ShardWriter::Discard() {
   records_.clear();
 }
 
+// Old and new files are there together, and the next save may write meanwhile.
+bool ShardWriter::HasRoomToCompact() const {
+  const uint64_t bytes = database_->BytesOfRows(rows_);
+  std::error_code error;
+  const fs::space_info space = fs::space(store_, error);
+  if (!error && space.available < bytes + written_bytes_) return false;
+  return place_.disk_bytes == 0 ||
+         BytesUnder({fs::path(store_).parent_path()}) + bytes <= place_.disk_bytes;
+}
+
 void ShardWriter::CompactIfWorthIt() {
   if (!database_ || compaction_.valid() || !database_->IsWorn(rows_)) return;
-  if (place_.disk_bytes > 0) {  // old and new files are there together
-    uint64_t bytes = BytesUnder({fs::path(store_).parent_path()});
-    for (const ShardFile& file : database_->Files()) bytes += file.bytes;
-    if (bytes > place_.disk_bytes) return;
+  if (!HasRoomToCompact()) {
+    if (!std::exchange(told_, true)) {
+      LogWarning(store_ + ": old rows stay in the store, there is no room to rewrite it");
+    }
+    return;
   }
+  told_ = false;
   compaction_ = std::async(std::launch::async, [this, database = database_.get()] {
     return database->Compact(&cancelled_);
   });

@@ -58,6 +58,7 @@ class ShardWriter {
     uint64_t bytes() const;
   };
 
+  bool HasRoomToCompact() const;
   void EndCompaction();
   void DropDatabase();
   Status OpenDatabase();
@@ -86,6 +87,7 @@ class ShardWriter {
   uint64_t rows_ = 0;                    // of the server
   uint64_t disk_bytes_ = 0;              // of the directory, before the save
   bool lost_ = false;
+  bool told_ = false;  // that there is no room to compact
   std::optional<CheckpointStore::Save> save_;
   std::optional<Error> error_;  // of the present save
   FileSet files_;

@@ -377,6 +377,19 @@ TEST_CASE("a failing disk is named, and hurts neither the last checkpoint nor th
   CHECK(saver.Health(3).damage.empty());
 }
 
+TEST_CASE("a save without space does not go on from a shard that was removed meanwhile") {
+  FailingDisk disk;
+  Saver saver(StoreConfig(), &disk);
+  REQUIRE(saver.Save(1).error == "");
+  fs::remove_all(saver.Path(1));  // another server has failed, so it was no checkpoint
+  saver.Touch(1, 1.0f);
+  disk.full = true;
+  REQUIRE(saver.Save(2).error.find("free space there") != std::string::npos);
+  disk.full = false;
+  REQUIRE(saver.Save(3).error == "");
+  saver.CheckRestores(3);
+}
+
 TEST_CASE("the owner's limit of disk is kept, and hurts neither the last checkpoint nor the next") {
   Saver roomy(StoreConfig());
   REQUIRE(roomy.Save(1).error == "");
