@@ -17,7 +17,7 @@ namespace dslide {
 constexpr char kStreamName[] = "stream";  // in a run directory
 // Said to people at the first signal.
 constexpr char kStreamEndsLine[] =
-    "the stream ends here: training what has come; another signal stops at once";
+    "the stream ends here: training what has come; another signal stops";
 
 struct StreamStart {
   Provisional made;  // the stream's directory, if it is new; first: the feeder has files of it open

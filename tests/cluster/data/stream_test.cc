@@ -316,7 +316,13 @@ TEST_CASE("batches of a synchronous stream are audited where members have keys")
     auto train = run.Start("dslide", Train(run, "-",
                                            {"--set", "security.encryption=always", "--set",
                                             "train.staleness=0", "--set", audit}));
-    producer.Write(Lines(2000, 0, 20, 1));
+    producer.Write(Lines(1000, 0, 20, 1));
+    // One worker could train all before there is another one to ask.
+    REQUIRE(WaitFor([&] {
+      const std::string events = ReadFile(run.run_directory() + "/metrics.jsonl");
+      return Contains(events, "worker-1 joined") && Contains(events, "worker-2 joined");
+    }));
+    producer.Write(Lines(1000, 0, 20, 2));
     producer.End();
     REQUIRE(train->Wait() == 0);
     CHECK(Counted(&run) == 2000);

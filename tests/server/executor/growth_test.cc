@@ -169,7 +169,8 @@ TEST_CASE("growth: a slot that is being copied grows, and its copy is over") {
   CHECK(std::holds_alternative<ErrorReply>(move.Ask(1, true, 1u << 20)));
 }
 
-TEST_CASE("growth: an id that is used again begins anew, and a label that is gone is never best") {
+TEST_CASE(
+    "growth: an id that is used again begins anew, and a label that is gone is in no ranking") {
   const Config config = StreamConfig(ActiveSet::kMass);
   LocalCluster cluster(config, kSegment, {2});
   LocalCluster fresh(config, kSegment, {1});
@@ -186,11 +187,8 @@ TEST_CASE("growth: an id that is used again begins anew, and a label that is gon
   request.k = kLabels;
   request.search = Search::kExact;
   const auto ranked = std::get<TopKReply>(cluster.Ask(0, request));
-  REQUIRE(ranked.ids.size() == kLabels);
-  const std::vector<uint32_t> last(ranked.ids.end() - 2, ranked.ids.end());
-  CHECK(std::ranges::is_permutation(last, std::vector<uint32_t>{11, 12}));
-  CHECK(ranked.scores[kLabels - 2] < -1000);
-  CHECK(ranked.scores[kLabels - 3] > -1000);
+  CHECK(ranked.ids.size() == kLabels - 2);
+  for (const uint32_t gone : {11u, 12u}) CHECK(std::ranges::count(ranked.ids, gone) == 0);
   Train(&cluster, config, 8, 16);  // whoever draws them gives them no share
   for (Executor* executor : cluster.executors()) {
     const uint32_t row = executor->output().layer().map().Local(11);

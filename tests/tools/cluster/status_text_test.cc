@@ -72,6 +72,18 @@ TEST_CASE("status: while the run waits it shows for what, and no speed of before
   CHECK(text.find("ETA") == std::string::npos);
 }
 
+TEST_CASE("status: a stream has segments and no end") {
+  const auto line = [](const char* awaits) {
+    const std::string text = StatusText(Json::parse(
+        std::string(R"({"phase": "training", "progress": 1e-9, "epoch": 6, "epochs": 2147483647,
+                        "eta_s": -1, "figures": {"samples per second": 120}, "stream": {)") +
+        R"("awaits_segment": )" + awaits + "}}"));
+    return text.substr(0, text.find('\n'));
+  };
+  CHECK(line("true") == "training, segment 6, waiting for more");
+  CHECK(line("false") == "training, segment 6, 120 samples/s");
+}
+
 TEST_CASE("status: what an older scheduler leaves out") {
   CHECK(StatusText(Json::parse(R"({"phase": "waiting for servers", "progress": 0})")) ==
         "waiting for servers, 0.0 % done\n\nno servers\n\nno workers\n");

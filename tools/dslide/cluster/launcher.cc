@@ -190,7 +190,7 @@ Launcher::FileIdentity Launcher::AddressFile() const {
 Status Launcher::WaitForAddress() {
   while (AddressFile() == old_address_ || Address().empty()) {
     poll(nullptr, 0, kPollMs);
-    if (signals_->Take()) return Failed("stopped before training began");
+    if (signals_->Take()) return TryLater("stopped before training began");
     if (!scheduler().Poll()) continue;
     if (scheduler().exit_code() == 0) return {};  // the run is finished
     if (!scheduler().killed()) return SchedulerFailure();

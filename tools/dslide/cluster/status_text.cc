@@ -207,13 +207,20 @@ std::string RunLine(const Json& status) {
   std::string line = TextAt(status, "phase");
   const auto epoch = NumberAt(status, "epoch");
   const auto epochs = NumberAt(status, "epochs");
-  if (epoch && epochs) line += fmt::format(", epoch {:.0f}/{:.0f}", *epoch, *epochs);
-  if (const auto progress = NumberAt(status, "progress")) {
-    line += fmt::format(", {:.1f} % done", 100 * *progress);
+  const auto progress = NumberAt(status, "progress");
+  const Json& stream = PartAt(status, "stream");
+  if (stream.is_object()) {  // it has no end
+    if (epoch) line += fmt::format(", segment {:.0f}", *epoch);
+  } else {
+    if (epoch && epochs) line += fmt::format(", epoch {:.0f}/{:.0f}", *epoch, *epochs);
+    if (progress) line += fmt::format(", {:.1f} % done", 100 * *progress);
   }
-  const Json& waits = PartAt(status, "waits");
-  if (waits.is_boolean() && waits.get<bool>()) return line + ": " + LineAt(status, "line") + "\n";
-  if (const auto rate = NumberAt(PartAt(status, "figures"), "samples per second")) {
+  const auto holds = [](const Json& flag) { return flag.is_boolean() && flag.get<bool>(); };
+  if (holds(PartAt(status, "waits"))) return line + ": " + LineAt(status, "line") + "\n";
+  const auto rate = NumberAt(PartAt(status, "figures"), "samples per second");
+  if (holds(PartAt(stream, "awaits_segment"))) {
+    line += ", waiting for more";
+  } else if (rate) {
     line += fmt::format(", {:.0f} samples/s", *rate);
   }
   const auto eta_s = NumberAt(status, "eta_s");

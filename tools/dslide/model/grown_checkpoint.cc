@@ -28,7 +28,7 @@ namespace {
 constexpr uint32_t kRowsBetweenQuestions = 4096;  // of whether to stop
 constexpr int kPollMs = 20;
 
-Error WasStopped() { return Failed("stopped before training began"); }
+Error WasStopped() { return TryLater("stopped before training began"); }
 
 // Adds the activations of samples up, for each of some groups of them.
 class UnitSums {
