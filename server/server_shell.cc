@@ -48,9 +48,8 @@ void PassPointOf(const Body& body) {
 Status LimitMemory(const ServerLoad& load, Executor* executor) {
   if (load.row_bytes == 0) return {};
   const auto rows_of = [&](const std::vector<SlotId>& slots) {
-    double sum = 1;  // an executor without slots may get some
-    for (const SlotId slot : slots) sum += static_cast<double>(RowsOfSlot(load.config, slot));
-    return sum;
+    // An executor without slots may get some.
+    return 1 + static_cast<double>(RowsOfSlots(load.config, slots));
   };
   double all = 0;
   for (const std::vector<SlotId>& slots : load.slots) all += rows_of(slots);

@@ -10,9 +10,7 @@ namespace {
 std::shared_ptr<CheckpointSource> SourceOf(const ServerLoad& load) {
   if (load.restore.empty()) return nullptr;
   uint64_t rows = 0;
-  for (const auto& own : load.slots) {
-    for (const SlotId slot : own) rows += RowsOfSlot(load.config, slot);
-  }
+  for (const auto& own : load.slots) rows += RowsOfSlots(load.config, own);
   return std::make_shared<CheckpointSource>(load.restore, load.slots, rows);
 }
 

@@ -27,7 +27,6 @@ namespace {
 constexpr size_t kChunkBytes = size_t{64} << 10;
 constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kMostGzip = 1032;  // bytes that one compressed byte becomes (RFC 1951)
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // of UTF-8
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
 constexpr std::string_view kZstdMagic = "\x28\xb5\x2f\xfd";
 constexpr std::string_view kZstdSkippableMagic = "\x2a\x4d\x18";  // after a byte 0x50 to 0x5f

@@ -20,6 +20,9 @@ namespace dslide {
 // million features fit.
 constexpr size_t kMaxLineBytes = size_t{64} << 20;
 
+// What a file of UTF-8 may begin with. It is no part of the first line.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 // `text` between quotes for an error message: one printable line, cut if long.
 std::string Quoted(std::string_view text);
 

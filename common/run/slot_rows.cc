@@ -29,6 +29,12 @@ uint64_t RowsOfSlot(const Config& config, SlotId slot) {
          RowsOfSlot(config.model.labels, OutputSlots(config.cluster), slot);
 }
 
+uint64_t RowsOfSlots(const Config& config, std::span<const SlotId> slots) {
+  uint64_t rows = 0;
+  for (const SlotId slot : slots) rows += RowsOfSlot(config, slot);
+  return rows;
+}
+
 std::vector<SlotId> AllSlots(const ClusterConfig& cluster) {
   std::vector<SlotId> slots;
   for (uint32_t s = 0; s < cluster.slots; ++s) slots.push_back({s});

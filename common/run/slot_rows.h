@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -34,6 +35,7 @@ inline uint64_t RowsOfSlot(uint64_t total, const SlotRange& range, SlotId slot) 
 
 // Rows of both layers. `config` is resolved.
 uint64_t RowsOfSlot(const Config& config, SlotId slot);
+uint64_t RowsOfSlots(const Config& config, std::span<const SlotId> slots);
 
 std::vector<SlotId> AllSlots(const ClusterConfig& cluster);
 

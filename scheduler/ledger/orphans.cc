@@ -23,7 +23,7 @@ Result<ManifestShard> DescribeShard(const fs::path& directory, const LedgerState
   ManifestShard shard;
   shard.directory = directory.filename();
   shard.server = ledger.plan.servers[index].name;
-  for (const SlotId slot : SlotsOf(ledger.plan, {index})) shard.rows += RowsOfSlot(config, slot);
+  shard.rows = RowsOfSlots(config, SlotsOf(ledger.plan, {index}));
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const Result<uint64_t> checksum = FileChecksum(entry.path());

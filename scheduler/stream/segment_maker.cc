@@ -14,8 +14,6 @@
 namespace dslide {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // of UTF-8
-
 // The next line, without its end; none: there is no whole one. `place`: of the bytes in the stream.
 std::optional<std::string_view> NextLine(std::string_view bytes, uint64_t place, bool ended,
                                          size_t* size) {

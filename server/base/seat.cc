@@ -5,11 +5,7 @@
 
 namespace dslide {
 
-uint64_t ServerSeat::OwnRows() const {
-  uint64_t rows = 0;
-  for (const SlotId slot : OwnSlots()) rows += RowsOfSlot(config, slot);
-  return rows;
-}
+uint64_t ServerSeat::OwnRows() const { return RowsOfSlots(config, OwnSlots()); }
 
 void ServerSeat::CheckInvariants() const {
   DSLIDE_CHECK(plan.slot_owner.size() == config.cluster.slots);

@@ -30,8 +30,7 @@ void OrderlyStop::Request(const Situation& server, int64_t now_ms, ServerOutbox*
 
 void OrderlyStop::Advance(const Situation& server, int64_t now_ms, ServerOutbox* out) {
   if (!requested_ || (!server.has_slots && now_ms < leave_by_ms_)) return;
-  // However long this server takes to write. Another one may be slower, so it waits after that,
-  // too.
+  // It writes to the end, however long that takes, and then waits for servers that are slower.
   if (checkpoint_sequence_ && server.saving) leave_by_ms_ = now_ms + kCheckpointPatienceMs;
   if (now_ms >= leave_by_ms_) {
     if (checkpoint_sequence_ || !server.has_slots) {

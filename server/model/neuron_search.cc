@@ -31,14 +31,15 @@ class NeuronSearch::Best {
   // Whether the sample may have the neuron of this row. REQUIRES a row with a neuron.
   bool Allows(size_t sample, uint32_t row) const {
     if (IsSilent(layer_.bias(row))) return false;
-    return request_.excluded.rows() == 0 || Allowed(sample, layer_.map().Global(row));
+    if (request_.excluded.rows() == 0) return true;
+    const auto out = request_.excluded.Ids(sample);
+    return std::find(out.begin(), out.end(), layer_.map().Global(row)) == out.end();
   }
   bool Accepts(size_t sample, float score) const { return heaps_[sample].Accepts(score); }
   void Offer(size_t sample, uint32_t row, float score) {
     if (!Accepts(sample, score)) return;
     const uint32_t id = layer_.map().Global(row);
-    if (id == SlotMap::kNone || IsSilent(layer_.bias(row)) || !Allowed(sample, id)) return;
-    heaps_[sample].Offer(id, score);
+    if (id != SlotMap::kNone && Allows(sample, row)) heaps_[sample].Offer(id, score);
   }
 
   TopKReply Reply() {
@@ -48,12 +49,6 @@ class NeuronSearch::Best {
   }
 
  private:
-  bool Allowed(size_t sample, uint32_t id) const {
-    if (request_.excluded.rows() == 0) return true;
-    const auto out = request_.excluded.Ids(sample);
-    return std::find(out.begin(), out.end(), id) == out.end();
-  }
-
   const TopKRequest& request_;
   const Layer& layer_;
   std::vector<TopKHeap> heaps_;

@@ -24,7 +24,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kBlockBytes = size_t{64} << 10;
 constexpr uint64_t kFewFiles = 64;
-constexpr uint64_t kCompactedFileBytes = uint64_t{64} << 20;
 constexpr size_t kReadAheadBytes = size_t{2} << 20;
 constexpr char kChecksumName[] = "XXH3-64";
 
@@ -69,7 +68,7 @@ rocksdb::Options DatabaseOptions(rocksdb::Env* env) {
   options.soft_pending_compaction_bytes_limit = 0;
   options.hard_pending_compaction_bytes_limit = 0;
   options.compaction_readahead_size = kReadAheadBytes;
-  options.target_file_size_base = kCompactedFileBytes;
+  options.target_file_size_base = RowDatabase::kFileBytes;
   options.write_buffer_size = size_t{4} << 20;  // hardly anything goes through it
   options.max_background_jobs = 2;
   options.stats_dump_period_sec = 0;
@@ -318,8 +317,8 @@ RowDatabase::Sums RowDatabase::SumsOfFiles() const {
 
 bool RowDatabase::IsWorn(uint64_t rows) const {
   const Sums sums = SumsOfFiles();
-  // A compaction leaves files of RocksDB's size.
-  const uint64_t few = std::max(kFewFiles, 2 * sums.bytes / kCompactedFileBytes);
+  // A compaction leaves more than a few of a large database.
+  const uint64_t few = std::max(kFewFiles, 2 * sums.bytes / kFileBytes);
   return sums.entries > 2 * rows ||
          (sums.files > few && sums.files * sums.files * kBlockBytes > sums.bytes);
 }

@@ -26,6 +26,9 @@ namespace dslide {
 
 class RowDatabase {
  public:
+  // Where a compaction begins a new file, and whoever writes many rows should.
+  static constexpr uint64_t kFileBytes = uint64_t{64} << 20;
+
   // Creates a database in `directory`, which must not exist. It starts with the content of `base`,
   // the directory of another database (empty: none), by hard links where the file system allows.
   // `env` does the disk access; null: the system's. Here and below, errors name the place, the

@@ -21,8 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kFileBytes = uint64_t{64} << 20;
-
 // Before the keys of a slot's rows, and at the end of those of the slot before it.
 std::string KeysFrom(LayerKind layer, SlotId slot) {
   const RowKeyBytes key = EncodeRowKey({layer, slot, 0});
@@ -169,8 +167,8 @@ Status ShardWriter::WriteRows(uint32_t executor, const RowChunk& chunk) {
   size_t begin = 0;
   for (size_t i = 0; i < chunk.keys.size(); ++i) {
     const StoredRowKey& key = chunk.keys[i];
-    if (open.file != nullptr &&
-        (open.last.layer != key.layer || key <= open.last || open.file->bytes() >= kFileBytes)) {
+    if (open.file != nullptr && (open.last.layer != key.layer || key <= open.last ||
+                                 open.file->bytes() >= RowDatabase::kFileBytes)) {
       DSLIDE_RETURN_IF_ERROR(CloseFile(executor, &files));
     }
     if (open.file == nullptr) {
@@ -246,8 +244,8 @@ Status ShardWriter::Store() {
 // had to be copied for want of hard links. Syncing a clean file costs nothing.
 Status ShardWriter::ListFiles(CheckpointDone* done) {
   const std::string shard = ShardPath();
-  auto linked =
-      RowDatabase::OpenForReading(shard);  // a compaction changes the database's own files
+  // The shard's, because a compaction changes those of the database meanwhile.
+  auto linked = RowDatabase::OpenForReading(shard);
   DSLIDE_RETURN_IF_ERROR(linked);
   done->files = (*linked)->Files();
   done->written_bytes = written_bytes_;

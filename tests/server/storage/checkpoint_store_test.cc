@@ -424,7 +424,7 @@ TEST_CASE("a write that fails after another executor's end still ends the save")
   }
   saver.store->Put(1, std::move(rows));
   saver.store->Finish(1, "record");
-  CHECK(AwaitSaved(saver.store.get()).error.find("free space there") != std::string::npos);
+  CHECK(AwaitSaved(saver.store.get()).done.error.find("free space there") != std::string::npos);
 }
 
 TEST_CASE("a file that may not grow any more is named") {
@@ -464,7 +464,7 @@ TEST_CASE("a store gives up at once, and leaves nothing behind") {
   SUBCASE("a save that an executor does not take part in") {
     saver.store->Begin({2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {}, {}, 2, 0});
     saver.store->GiveUp("an executor stands elsewhere", true);
-    const CheckpointDone done = AwaitSaved(saver.store.get());
+    const CheckpointDone done = AwaitSaved(saver.store.get()).done;
     CHECK(done.retry);
     CHECK(done.error == "an executor stands elsewhere");
     CHECK(saver.Save(3).error == "");

@@ -10,15 +10,13 @@
 
 namespace dslide {
 
-CheckpointStore::Saved AwaitOutcome(CheckpointStore* store) {
+CheckpointStore::Saved AwaitSaved(CheckpointStore* store) {
   pollfd ready{store->fd(), POLLIN, 0};
   REQUIRE(poll(&ready, 1, kSaveTimeoutMs) == 1);
   auto saved = store->Collect();
   REQUIRE(saved.has_value());
   return std::move(*saved);
 }
-
-CheckpointDone AwaitSaved(CheckpointStore* store) { return AwaitOutcome(store).done; }
 
 CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executor*>& executors,
                         CheckpointStore::Save save, const std::function<void()>& marked) {
@@ -42,10 +40,14 @@ CheckpointDone SaveOnce(CheckpointStore* store, const std::vector<Executor*>& ex
       if (!e->AdvanceSnapshot()) std::this_thread::yield();  // the writer makes room
     }
   }
-  CheckpointStore::Saved saved = AwaitOutcome(store);
+  CheckpointStore::Saved saved = AwaitSaved(store);
+  if (saved.done.error.empty()) return std::move(saved.done);
   for (Executor* e : executors) {
-    if (saved.done.error.empty()) break;
-    saved.lost ? e->ForgetStored() : e->AbortSnapshot();
+    if (saved.lost) {
+      e->ForgetStored();
+    } else {
+      e->AbortSnapshot();
+    }
   }
   return std::move(saved.done);
 }

@@ -15,7 +15,7 @@ namespace dslide {
 constexpr int kSaveTimeoutMs = 60000;
 
 // The outcome of the save under way.
-CheckpointDone AwaitSaved(CheckpointStore* store);
+CheckpointStore::Saved AwaitSaved(CheckpointStore* store);
 
 // One save of `executors`, as a server makes it: the outcome, after which the executors' rows count
 // as stored or not. `marked` is called when all of them have marked where they are.
