@@ -32,10 +32,10 @@ Status CopyStandardInput(const std::string& path, StopSignals* signals) {
     has_lines = has_lines || !IsBlank(**line);
     out->Write(**line);
     out->Write("\n");
-    if (in->line() % kLinesBetweenSignals == 0 && signals->Take()) return Failed(kStopped);
+    if (in->line() % kLinesBetweenSignals == 0 && signals->Take()) return TryLater(kStopped);
   }
   // A signal ends the program that writes as well, and what has come of it is not all.
-  if (signals->Take()) return Failed(kStopped);
+  if (signals->Take()) return TryLater(kStopped);
   if (!has_lines) return BadInput("train.data = -: standard input is empty");
   return out->Finish();
 }

@@ -16,7 +16,8 @@ struct KeptInput {
 };
 
 // Reads standard input to its end and writes it to a file in the run directory, which exists. A run
-// that goes on has it there already. Errors (kBadInput) name train.data; a signal ends it.
+// that goes on has it there already. Errors (kBadInput) name train.data; a signal ends it
+// (kTryLater).
 Result<KeptInput> KeepStandardInput(const std::string& run_directory, bool resume,
                                     StopSignals* signals);
 

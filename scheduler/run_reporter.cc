@@ -43,8 +43,10 @@ void RunReporter::ShowProgress(int64_t now_ms) {
   shown_ms_ = now_ms;
   if (phase == RunPhase::kEvaluating) return;
   const RunStatus status = parts_.core->Describe(now_ms);
-  parts_.terminal->Print(Waits(status) ? status.waiting : ProgressText(meter_.Sample(status)),
-                         /*transient=*/true);
+  std::string line = Waits(status) ? status.waiting : ProgressText(meter_.Sample(status));
+  if (!parts_.terminal->interactive() && line == shown_) return;
+  parts_.terminal->Print(line, /*transient=*/true);
+  shown_ = std::move(line);
 }
 
 void RunReporter::RecordProgress(int64_t now_ms) {

@@ -82,6 +82,7 @@ class RunReporter {
   Parts parts_;
   int64_t started_ms_;
   int64_t shown_ms_ = 0;
+  std::string shown_;  // the last line of progress
   int64_t recorded_ms_ = 0;
   int64_t history_published_ms_ = 0;
   ProgressMeter meter_;         // of the progress line

@@ -445,7 +445,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
 // The first signal ends the stream: what has come is trained. True: this one was it.
 bool SchedulerShell::EndsStream() {
   if (stream_ == nullptr || std::exchange(stream_ends_, true)) return false;
-  terminal_.Log(kStreamEndsLine);
+  terminal_.Announce(kStreamEndsLine);
   stream_->End();
   return true;
 }

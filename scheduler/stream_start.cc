@@ -14,11 +14,14 @@
 #include "scheduler/stream/source_mark.h"
 #include "scheduler/stream/stored_segment.h"
 #include "scheduler/stream/vocabulary_limit.h"
+#include "scheduler/terminal.h"
 
 namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kSilentMs = 1000;  // what comes at once is not waited for
 
 bool HasSegment(const fs::path& directory, uint32_t number) {
   std::error_code ignored;
@@ -39,16 +42,21 @@ Result<uint32_t> SegmentToGoOnWith(const fs::path& directory, const RunInputs& i
 
 Error WasStopped() { return TryLater("stopped before training began"); }
 
-// None: the stream has ended before. `ends`: a signal has ended it.
+// None: the stream has ended before. `waits`: said if it takes long. `ends`: a signal has ended it.
 Result<std::optional<StreamFeeder::Fed>> Await(StreamFeeder* feeder, uint32_t number,
-                                               StopSignals* signals, bool* ends) {
+                                               const std::string& waits, StopSignals* signals,
+                                               bool* ends) {
+  Terminal terminal;
   feeder->Want(number);
-  while (true) {
+  for (int timeout_ms = kSilentMs;;) {
     pollfd ready[2] = {{feeder->fd(), POLLIN, 0}, {signals->fd(), POLLIN, 0}};
-    (void)poll(ready, 2, -1);
+    if (poll(ready, 2, timeout_ms) == 0) {
+      terminal.Announce(waits);
+      timeout_ms = -1;
+    }
     if (signals->Take()) {
       if (std::exchange(*ends, true)) return WasStopped();
-      LogInfo(kStreamEndsLine);
+      terminal.Announce(kStreamEndsLine);
       feeder->End();
     }
     std::optional<StreamFeeder::Delivery> delivery = feeder->Take();
@@ -59,6 +67,22 @@ Result<std::optional<StreamFeeder::Fed>> Await(StreamFeeder* feeder, uint32_t nu
     DSLIDE_RETURN_IF_ERROR(end.why);
     return std::optional<StreamFeeder::Fed>();
   }
+}
+
+std::string WaitingLine(uint32_t number, const TrainConfig& train) {
+  if (number > 1) return fmt::format("waiting for {} of the stream", SegmentName(number));
+  return fmt::format(
+      "waiting for the beginning of the stream: training begins with {}, or {} s after the first "
+      "one (train.segment_samples, train.segment_s)",
+      Plural(train.segment_samples, "sample"), train.segment_s);
+}
+
+// Where the stream goes on; "": at its beginning.
+std::string PlaceLine(const StreamFeeder::Taken& taken) {
+  if (taken.bytes == 0) return "";
+  return fmt::format("; {} after line {} (byte {}) of the stream",
+                     taken.is_file ? "reading goes on" : "standard input has to go on", taken.lines,
+                     taken.bytes);
 }
 
 // The first segment of the run without its samples, while no checkpoint has taken its place.
@@ -90,10 +114,9 @@ Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
   const fs::path directory = place.directory;
   Result<std::unique_ptr<StreamFeeder>> feeder = StreamFeeder::Start(std::move(place), number);
   DSLIDE_RETURN_IF_ERROR(feeder);
-  LogInfo(fmt::format("waiting for {} of the stream",
-                      number <= 1 ? "the beginning" : SegmentName(number)));
   StreamStart start;
-  auto awaited = Await(feeder->get(), std::max(number, 1u), signals, &start.ends);
+  auto awaited = Await(feeder->get(), std::max(number, 1u),
+                       WaitingLine(number, inputs->config.train), signals, &start.ends);
   DSLIDE_RETURN_IF_ERROR(awaited);
   if (!awaited->has_value()) {
     if (start.ends) return WasStopped();
@@ -107,11 +130,13 @@ Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
   inputs->train = fed->segment.data.get();
   // A scheduler that was killed after the end has nothing to do but to say so.
   if (inputs->ledger.finished && !inputs->ledger.live && inputs->config.train.data == "-") {
-    const auto more = Await(feeder->get(), growth.segment + 1, signals, &start.ends);
+    const auto more =
+        Await(feeder->get(), growth.segment + 1,
+              WaitingLine(growth.segment + 1, inputs->config.train), signals, &start.ends);
     DSLIDE_RETURN_IF_ERROR(more);
     start.finished = !more->has_value();
   }
-  start.description = "stream: " + fed->segment.line;
+  start.description = fmt::format("stream: {}{}", fed->segment.line, PlaceLine((*feeder)->taken()));
   start.preprocessor = std::move(fed->preprocessor);
   start.feeder = *std::move(feeder);
   inputs->stream = std::move(fed->segment);

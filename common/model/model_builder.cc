@@ -6,6 +6,7 @@
 
 #include "common/math/int8/int8_scan.h"
 #include "common/model/cells.h"
+#include "common/run/silence.h"
 
 namespace dslide {
 namespace {
@@ -31,6 +32,17 @@ struct Arrays {
             weights};
   }
 };
+
+// With the least bias of the others for the silent neurons: one of them would make the whole cell
+// silent that it is in.
+std::vector<float> HeardBiases(std::vector<float> biases) {
+  float least = 0;
+  for (const float bias : biases) {
+    if (!IsSilent(bias)) least = std::min(least, bias);
+  }
+  for (float& bias : biases) bias = std::max(bias, least);
+  return biases;
+}
 
 }  // namespace
 
@@ -62,7 +74,8 @@ std::shared_ptr<const Model> ModelBuilder::Finish(const Options& options) && {
     return static_cast<const float*>(wide->data());
   };
   const uint32_t wanted = options.cells == 0 ? DefaultCells(labels) : options.cells;
-  Cells cells = MakeCells(labels, hidden, read, biases_, wanted, options.threads, kernels_);
+  Cells cells =
+      MakeCells(labels, hidden, read, HeardBiases(biases_), wanted, options.threads, kernels_);
 
   auto arrays = std::make_shared<Arrays>(hidden);
   arrays->input = std::move(input_);

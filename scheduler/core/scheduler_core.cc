@@ -180,6 +180,12 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
     const double missed = since(&Heartbeat::tier_misses) / since(&Heartbeat::tier_rows);
     member->tier_hits = 1 - std::min(1.0, missed);
   }
+  if (heartbeat.tier_bytes > 0 && !std::exchange(tier_named_, true)) {
+    run_.out.Notice(
+        fmt::format("{} has more rows than room in memory: the others are on its disk, in {} MB "
+                    "(cluster.disk_tier), which takes longer",
+                    member->name, heartbeat.tier_bytes >> 20));
+  }
   member->heartbeat = heartbeat;
   member->heartbeat.load.reset();
   auto& silent = member->heartbeat.silent_servers;

@@ -116,6 +116,7 @@ class SchedulerCore {
   Effects Drain();
 
   RunState run_;
+  bool tier_named_ = false;  // a notice has said that rows are on a disk
 };
 
 }  // namespace dslide

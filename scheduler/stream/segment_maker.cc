@@ -137,7 +137,7 @@ SegmentMaker::Made SegmentMaker::MakeAgain(const StoredSegment& stored,
   made.segment.growth = stored.growth;
   made.segment.preprocessor = stored.checksum;
   made.segment.line =
-      fmt::format("segment {} again: {}", stored.number, Plural(cut.records.size(), "sample"));
+      fmt::format("segment {} as before: {}", stored.number, Plural(cut.records.size(), "sample"));
   return made;
 }
 

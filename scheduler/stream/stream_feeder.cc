@@ -13,7 +13,6 @@
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
 #include "common/base/log.h"
-#include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/stored_preprocessor.h"
@@ -64,6 +63,9 @@ class StreamFeeder::Worker {
 
   void Run(Orders* orders, int wake, int ready);
   Status Begin();
+  Taken TakenSoFar() const {
+    return {spool_.end(), maker_.stored().lines + maker_.lines(), source_.is_file()};
+  }
 
  private:
   Result<std::optional<Delivery>> Deliver(uint32_t wanted);
@@ -355,10 +357,6 @@ Result<std::unique_ptr<StreamFeeder>> StreamFeeder::Start(StreamPlace place, uin
   Result<std::optional<SourceMark>> mark = ReadMark(place.directory);
   DSLIDE_RETURN_IF_ERROR(mark);
   DSLIDE_RETURN_IF_ERROR(CheckSource(*mark, *source, *spool));
-  if (goes_on_at == 0 && spool->end() > spool->begin()) {
-    LogInfo(fmt::format("train.data: {} that an earlier start took come first",
-                        Plural(spool->end() - spool->begin(), "byte")));
-  }
   SegmentShelf shelf(place.directory, place.text);
   Result<StoredSegment> last = shelf.Newest(goes_on_at, *spool);
   DSLIDE_RETURN_IF_ERROR(last);
@@ -367,6 +365,7 @@ Result<std::unique_ptr<StreamFeeder>> StreamFeeder::Start(StreamPlace place, uin
       std::make_unique<Worker>(std::move(place), *std::move(spool), *std::move(source),
                                std::move(shelf), *std::move(last), *std::move(mark));
   DSLIDE_RETURN_IF_ERROR(feeder->worker_->Begin());
+  feeder->taken_ = feeder->worker_->TakenSoFar();
   feeder->thread_ = std::jthread(
       [raw = feeder.get()] { raw->worker_->Run(&raw->orders_, raw->wake_fd_, raw->ready_fd_); });
   return feeder;

@@ -45,12 +45,19 @@ class StreamFeeder {
     std::shared_ptr<const Preprocessor> preprocessor;
   };
   using Delivery = std::variant<Fed, StreamEnd>;
+  // What earlier starts took of the stream.
+  struct Taken {
+    uint64_t bytes = 0;
+    uint64_t lines = 0;  // whole ones
+    bool is_file = false;
+  };
 
   // `goes_on_at`: the newest segment of a run that goes on; 0: the run is new. Errors are those of
   // the source and the spool.
   static Result<std::unique_ptr<StreamFeeder>> Start(StreamPlace place, uint32_t goes_on_at);
   ~StreamFeeder();
 
+  const Taken& taken() const { return taken_; }
   // Segment `number`, next: one that was there before, or the one after.
   void Want(uint32_t number);
   // What Want() asked for, once it is there.
@@ -81,6 +88,7 @@ class StreamFeeder {
 
   StreamFeeder();
 
+  Taken taken_;
   Orders orders_;
   int wake_fd_;   // for the feeder's thread
   int ready_fd_;  // for the other one

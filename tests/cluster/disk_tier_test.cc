@@ -47,6 +47,7 @@ TEST_CASE("disk tier: the weights are those of a run in memory, also after a ser
     }));
     REQUIRE(train->Wait() == 0);
     CHECK(Contains(run.ServerLog(1), "disk tier: executor 0 has"));
+    CHECK(Contains(train->Output(), "server-1 has more rows than room in memory"));
     CHECK(run.Summary()["p_at_1"] > 0.9);
     CHECK(Weights(run) == expected);
   }

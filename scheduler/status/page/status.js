@@ -26,7 +26,7 @@ const servers = new TableCard(
       head: 'memory MB',
       value: s =>
         fixed(s.memory_used_mb) + (s.memory_limit_mb ? ' / ' + fixed(s.memory_limit_mb) : '') +
-            (s.tier_hits === undefined ? '' : ', ' + fixed(100 * s.tier_hits) + ' % of rows'),
+            (s.tier_hits === undefined ? '' : ', tier hits ' + fixed(100 * s.tier_hits) + ' %'),
     },
     {head: 'CPU s', value: s => fixed(s.cpu_seconds, 1)},
     {head: 'peak MB', value: s => fixed(s.peak_rss_mb)},

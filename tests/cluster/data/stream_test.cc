@@ -181,6 +181,7 @@ TEST_CASE("a file that grows is followed until a signal comes, and goes on in an
     for (const uint64_t first : {0, 10, 30}) append(first);
     train->Signal(SIGTERM);
     REQUIRE(train->Wait() == 0);
+    CHECK(Contains(train->Output(), "the stream ends here: training what has come"));
   }
   Append(file, Lines(700, 50, 20, ++lines));
   auto train = run.Start("dslide", {"train", "--resume", "--run-dir", run.run_directory()});
@@ -188,6 +189,7 @@ TEST_CASE("a file that grows is followed until a signal comes, and goes on in an
   append(60);
   train->Signal(SIGTERM);
   REQUIRE(train->Wait() == 0);
+  CHECK(Contains(train->Output(), "; reading goes on after line 2100 (byte "));
   CHECK(Counted(&run) == 700 * lines);
   CHECK(BestLabel(&run, "about thing75 here") == "label75");
 }
@@ -386,6 +388,7 @@ TEST_CASE("a run of a file begins with the model of a stream's, but no stream wi
           "--from: a stream (train.open_vocabulary) begins with a model of its own");
   REQUIRE_MESSAGE(from(run.run_directory(), {"--set", "train.data=" + file}) == 0,
                   run.last_errors());
+  CHECK_MESSAGE(Contains(run.last_output(), "that was the run of a stream"), run.last_output());
   const Config config = *ParseConfig(ReadFile(run.Path("next") + "/config.ini"), "config.ini");
   CHECK(!config.train.open_vocabulary);
   CHECK(config.train.epochs < 100);

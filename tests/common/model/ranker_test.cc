@@ -234,6 +234,20 @@ TEST_CASE("ranker: labels that a stream has forgotten are never among the best")
   }
 }
 
+TEST_CASE("ranker: a forgotten label does not keep the search out of its cell") {
+  // So many labels a cell that k-means sees few of the forgotten ones.
+  SmallModel small(kFeatures, 24, 3000, 5);
+  const float least = *std::ranges::min_element(small.biases);
+  for (uint32_t label = 7; label < small.labels; label += 300) {
+    small.biases[label] = kSilentBias;
+    std::fill_n(small.weights.begin() + size_t{label} * small.hidden, small.hidden, 0.0f);
+  }
+  ModelBuilder::Options options;
+  options.cells = 10;
+  const auto model = small.Build(options);
+  for (const float bias : model->arrays().cell_biases) CHECK(bias >= least);
+}
+
 TEST_CASE("ranker: probabilities of the best add up to at most 1, however sure a sample is") {
   // Activations that round badly: the search in 8 bits scores labels lower than their rows do.
   SparseRows samples = SmallSamples(200, kFeatures, 9);

@@ -23,6 +23,21 @@ TEST_CASE("run access: an address, a run directory, or the file in it") {
   const auto file = RunAccess(run.path() + "/scheduler.address", "", "observer");
   CHECK(file->address == "tcp://10.0.0.2:7700");
   CHECK_FALSE(file->curve);
+  const auto absent = RunAccess(run.path() + "/absent", "", "observer");
+  REQUIRE_FALSE(absent.ok());
+  CHECK(absent.error().kind == ErrorKind::kBadInput);
+  CHECK(absent.error().message.find("no such run directory") != std::string::npos);
+}
+
+TEST_CASE("run access: nobody answers of a run that was stopped") {
+  const TempDirectory run;
+  std::ofstream(run.path() + "/scheduler.address") << "tcp://10.0.0.2:7700\n";
+  std::ofstream(run.path() + "/config.ini") << "";
+  std::ofstream(run.path() + "/summary.json") << R"({"outcome": "stopped on request"})";
+  const auto access = RunAccess(run.path(), "", "observer");
+  REQUIRE_FALSE(access.ok());
+  CHECK(access.error().kind == ErrorKind::kTryLater);
+  CHECK(access.error().message.find("ended early (stopped on request)") != std::string::npos);
 }
 
 TEST_CASE("run access: of a run with keys that of the role") {

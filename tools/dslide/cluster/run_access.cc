@@ -13,15 +13,23 @@ namespace fs = std::filesystem;
 
 constexpr char kAddressName[] = "scheduler.address";
 
-// The address of a finished run is still there, and nobody answers.
-Status CheckNotFinished(const std::string& directory) {
+// The address of a run that has ended is still there, and nobody answers. A scheduler that was
+// killed may be started again at any moment.
+Status CheckHasNotEnded(const std::string& directory) {
   if (HolderOf(directory).held) return {};
   const std::optional<FoundRun> run = FindRun(directory);
-  if (!run || run->kind != FoundRun::Kind::kFinished) return {};
-  return BadInput(
-      fmt::format("{}: the run has finished, and its scheduler with it; `dslide report {}` shows "
-                  "what it did",
-                  directory, directory));
+  if (!run) return {};
+  if (run->kind == FoundRun::Kind::kFinished) {
+    return BadInput(
+        fmt::format("{}: the run has finished, and its scheduler with it; `dslide report {}` shows "
+                    "what it did",
+                    directory, directory));
+  }
+  if (run->kind != FoundRun::Kind::kStopped) return {};
+  return TryLater(
+      fmt::format("{}: the run has ended early ({}); `dslide report {}` shows what it did, and "
+                  "--resume goes on with it",
+                  directory, run->outcome, directory));
 }
 
 }  // namespace
@@ -43,16 +51,20 @@ Result<SchedulerAccess> RunAccess(const std::string& place, const std::string& k
   if (fs::is_regular_file(directory, error)) {
     directory = fs::absolute(directory, error).parent_path();
   } else if (place.empty() || !fs::is_directory(directory, error)) {
+    if (!place.empty() && place.find(':') == std::string::npos) {
+      return BadInput(
+          fmt::format("{}: no such run directory, and no address (tcp://HOST:PORT)", place));
+    }
     return AccessFrom(place, key_file);
   }
   const fs::path file = fs::absolute(directory / kAddressName, error);
   if (!fs::exists(file, error)) {
     return BadInput(fmt::format(
-        "{}: has no {}, which a scheduler writes when it starts; give a run directory, or the "
-        "address of a scheduler",
+        "{}: has no {}, which a scheduler writes when it has read its data, or the beginning of a "
+        "stream; give a run directory, or the address of a scheduler",
         place, kAddressName));
   }
-  DSLIDE_RETURN_IF_ERROR(CheckNotFinished(directory.string()));
+  DSLIDE_RETURN_IF_ERROR(CheckHasNotEnded(directory.string()));
   const fs::path key = directory / "keys" / (role + ".key");
   const bool has_key = key_file.empty() && fs::exists(key, error);
   return AccessFrom("file://" + file.string(), has_key ? key.string() : key_file);

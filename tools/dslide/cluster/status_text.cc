@@ -147,7 +147,7 @@ const std::vector<Column>& ServerColumns() {
        [](const Json& m) {
          const auto hits = NumberAt(m, "tier_hits");  // with the disk tier
          return OutOf(NumberAt(m, "memory_used_mb"), NumberAt(m, "memory_limit_mb")) +
-                (hits ? fmt::format(", {:.0f} % of rows", 100 * *hits) : "");
+                (hits ? fmt::format(", tier hits {:.0f} %", 100 * *hits) : "");
        }},
       {"empty", [](const Json& m) { return Percent(NumberAt(m, "bucket_empty_share")); }},
       NumberColumn("mean", "bucket_mean", 1),

@@ -227,10 +227,13 @@ Status TrainFrom::CheckMemory() const {
 std::string TrainFrom::Description() const {
   const ModelConfig& before = from_.config.model;
   const ModelConfig& now = config_.model;
-  return fmt::format("from {}: {} and {}; {} and {} are new", task_.model,
-                     Counted(before.labels, "label"), Counted(before.features, "feature"),
-                     Counted(now.labels - before.labels, "label"),
-                     Counted(now.features - before.features, "feature"));
+  return fmt::format(
+      "from {}: {} and {}; {} and {} are new{}", task_.model, Counted(before.labels, "label"),
+      Counted(before.features, "feature"), Counted(now.labels - before.labels, "label"),
+      Counted(now.features - before.features, "feature"),
+      from_.config.train.open_vocabulary
+          ? "; that was the run of a stream, this one goes through its data by epochs"
+          : "");
 }
 
 std::string TrainFrom::CheckpointsDirectory() const {
