@@ -76,8 +76,11 @@ OpenNames::Change OpenNames::End(uint32_t segment, const Rules& rules) {
   return change;
 }
 
-void OpenNames::Fade(float factor) {
+void OpenNames::Fade(float factor, float enough) {
   for (float& count : known_.counts) count *= factor;
+  for (auto& [hash, candidate] : candidates_) {
+    if (candidate.count > enough) candidate.count = std::max(enough, candidate.count * factor);
+  }
 }
 
 // The most frequent ones first.
@@ -200,15 +203,15 @@ OpenVocabulary::State OpenVocabulary::Save() const {
 
 OpenVocabulary::Change OpenVocabulary::Take(std::span<const Record> records, const Rules& rules) {
   ++segment_;
+  const auto admit = static_cast<float>(rules.admit_count);
   if (rules.expire_segments > 0) {
     const float factor = 1.0f - 1.0f / static_cast<float>(rules.expire_segments);
     counted_ *= double{factor};
-    features_.Fade(factor);
-    labels_.Fade(factor);
+    features_.Fade(factor, admit);
+    labels_.Fade(factor, admit);
   }
   counted_ += static_cast<double>(records.size());
   for (const Record& record : records) Count(record);
-  const auto admit = static_cast<float>(rules.admit_count);
   const auto most_count = static_cast<float>(std::max(1.0, config_.max_share * counted_));
   Change change;
   // Labels first: they are the fewer ones, and what a model is for.

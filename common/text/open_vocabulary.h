@@ -88,8 +88,8 @@ class OpenNames {
   }
   // All samples of the segment were noted.
   Change End(uint32_t segment, const Rules& rules);
-  // Counts of what has an id fall by this factor.
-  void Fade(float factor);
+  // Counts fall by this factor; those of candidates not below `enough`, with which they get ids.
+  void Fade(float factor, float enough);
 
   // One past the highest id, at least 1.
   uint32_t size() const { return static_cast<uint32_t>(known_.names.size()); }

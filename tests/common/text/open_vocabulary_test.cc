@@ -106,6 +106,24 @@ TEST_CASE("open vocabulary: candidates are forgotten too") {
   CHECK(vocabulary.labels().in_use() == 1);
 }
 
+TEST_CASE("open vocabulary: what was too frequent once is a word like others later") {
+  TextConfig config = Words();
+  config.max_share = 0.5;
+  OpenVocabulary vocabulary(config);
+  const auto segment = [&](int with_hot) {
+    std::vector<std::pair<std::string, std::string>> lines;
+    for (int i = 0; i < 100; ++i) lines.emplace_back(i < with_hot ? "hot word" : "rare word", "a");
+    vocabulary.Take(Records(lines), {2, 3});
+  };
+  const auto knows = [&] {
+    return std::ranges::count(vocabulary.features().stored().names, "hot") > 0;
+  };
+  segment(90);
+  CHECK_FALSE(knows());
+  for (int i = 0; i < 20; ++i) segment(20);
+  CHECK(knows());
+}
+
 TEST_CASE("open vocabulary: weights are the idf of the counts so far") {
   OpenVocabulary vocabulary(Words());
   vocabulary.Take(Records({{"red boat", "a"}, {"red", "a"}, {"red", "a"}}), {1, 0});
