@@ -9,8 +9,9 @@
 
 namespace dslide {
 
-// A sample's weight multiplies its loss in training: from 0, no effect, to this.
-inline constexpr float kMostSampleWeight = 1e6f;
+// A sample's weight multiplies its loss in training: from 0, no effect, to this. More would leave
+// the range of the fixed-point sums of synchronous training.
+inline constexpr float kMostSampleWeight = 1000;
 inline bool IsSampleWeight(double weight) { return weight >= 0 && weight <= kMostSampleWeight; }
 
 // Of a feature's value. Servers take a worker for a liar that sends much more.

@@ -133,6 +133,10 @@ class GzipDecoder : public TextStream::Decoder {
       // zlib cannot have consumed a member's last 8 bytes while it still has output, so without
       // input there is no more output.
       if (bytes->empty()) return in_member_ ? Result<size_t>(Truncated("gzip")) : size_t{0};
+      if (!in_member_ && bytes->front() == '\0') {  // gzip too reads over zeros behind a member
+        input_.Consume(std::min(bytes->find_first_not_of('\0'), bytes->size()));
+        continue;
+      }
       DSLIDE_RETURN_IF_ERROR(Inflate(*bytes));
     }
     return size_t{capacity - zlib_.avail_out};
@@ -163,7 +167,12 @@ class GzipDecoder : public TextStream::Decoder {
 
 class ZstdDecoder : public TextStream::Decoder {
  public:
-  explicit ZstdDecoder(RawInput input) : input_(std::move(input)), zstd_(ZSTD_createDStream()) {}
+  explicit ZstdDecoder(RawInput input) : input_(std::move(input)), zstd_(ZSTD_createDStream()) {
+    // Files of --long=31 as well; memory is taken as a file wants it.
+    if (zstd_ == nullptr) return;
+    const int most = ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound;
+    ZSTD_DCtx_setParameter(zstd_, ZSTD_d_windowLogMax, most);
+  }
   ~ZstdDecoder() override { ZSTD_freeDStream(zstd_); }
   ZstdDecoder(const ZstdDecoder&) = delete;
   ZstdDecoder& operator=(const ZstdDecoder&) = delete;

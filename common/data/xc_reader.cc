@@ -186,6 +186,7 @@ Result<std::vector<std::string>> ReadLabelNames(const std::string& path, uint32_
   if (!stream.ok()) return stream.error();
   std::vector<std::string> names(num_labels);
   std::vector<bool> seen(num_labels);
+  bool any = false;
   while (true) {
     auto line = stream->Next();
     if (!line.ok()) return line.error();
@@ -196,10 +197,10 @@ Result<std::vector<std::string>> ReadLabelNames(const std::string& path, uint32_
     if (seen[label->id]) {
       return stream->BadLine(fmt::format("label id {} is there twice (expected once)", label->id));
     }
-    seen[label->id] = true;
+    any = seen[label->id] = true;
     names[label->id] = label->name;
   }
-  if (stream->line() == 1) return stream->BadLine("the file is empty (expected id, tab, name)");
+  if (!any) return stream->BadLine("the file is empty (expected id, tab, name)");
   return names;
 }
 

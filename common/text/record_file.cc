@@ -43,8 +43,10 @@ Result<RecordFile::Opened> RecordFile::TryOpen(const std::string& path) {
 }
 
 Result<RecordFile> RecordFile::Open(const std::string& path) {
-  const Error numbers =
-      BadInput(fmt::format("{}: has numbers, but the model was trained on text", path));
+  const Error numbers = BadInput(fmt::format(
+      "{}: has numbers, but the model was trained on text; give text whose first line looks so "
+      "as JSON lines",
+      path));
   if (MatrixPathsOf(path)) return numbers;
   Result<Opened> opened = TryOpen(path);
   DSLIDE_RETURN_IF_ERROR(opened);

@@ -36,4 +36,18 @@ inline std::string Zstd(const std::string& bytes) {
   return packed;
 }
 
+// A frame of unknown size, whose decoder needs a window of 2^log bytes.
+inline std::string ZstdOfWindow(int log, const std::string& bytes) {
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, log);
+  std::string packed(ZSTD_compressBound(bytes.size()), '\0');
+  ZSTD_inBuffer in = {bytes.data(), bytes.size(), 0};
+  ZSTD_outBuffer out = {packed.data(), packed.size(), 0};
+  REQUIRE(ZSTD_compressStream2(context, &out, &in, ZSTD_e_flush) == 0);
+  REQUIRE(ZSTD_compressStream2(context, &out, &in, ZSTD_e_end) == 0);
+  ZSTD_freeCCtx(context);
+  packed.resize(out.pos);
+  return packed;
+}
+
 }  // namespace dslide

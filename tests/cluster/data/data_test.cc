@@ -1,6 +1,7 @@
 // dslide data: what it writes is read again as the same samples, and wrong uses are named in one
 // line and leave nothing.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -134,7 +135,7 @@ TEST_CASE("data: weights of samples stay in JSON lines, and are counted where th
        {Arguments{"stats", run.Path("bad.jsonl")},
         Arguments{"convert", run.Path("bad.jsonl"), "--to", "jsonl", "--output", run.Path("d")}}) {
     run.Refused(command, run.Path("bad.jsonl") +
-                             ":4: \"weight\" is '-1' (expected a number from 0 to 1000000)");
+                             ":4: \"weight\" is '-1' (expected a number from 0 to 1000)");
   }
 }
 
@@ -288,6 +289,30 @@ TEST_CASE("data shuffle: the same samples in an order that follows from the seed
   run.Data({"convert", run.Path("u.npz") + "," + run.Path("v.npz"), "--to", "numbers", "--output",
             run.Path("w.txt")});
   CHECK(ReadFile(run.Path("w.txt")) == one);
+}
+
+TEST_CASE("data shuffle: the first line tells the format, whatever the order") {
+  DataRun run;
+  std::string fast_text, tsv;
+  for (int i = 0; i < 40; ++i) {
+    fast_text += fmt::format("words number {}{}\n", i, i % 20 == 0 ? " __label__one" : "");
+    tsv += fmt::format("words number {}{}\n", i, i % 20 == 0 ? "\tone" : "");
+  }
+  Write(run.Path("a.ft"), fast_text);
+  Write(run.Path("a.tsv"), tsv);
+  for (const std::string name : {"a.ft", "a.tsv"}) {
+    for (const char* seed : {"1", "2", "3"}) {
+      run.Data({"shuffle", run.Path(name), "--output", run.Path("b"), "--seed", seed});
+      CHECK(SortedLines(run.Path("b")) == SortedLines(run.Path(name)));
+      run.Data({"stats", run.Path("b"), "--json"});
+      CHECK(Contains(run.last_output(), name == "a.ft" ? "fastText" : "TSV"));
+    }
+  }
+  Write(run.Path("none.ft"),
+        fast_text.substr(0, fast_text.find('\n') + 1) + "more words\nyet more\n");
+  run.Data({"split", run.Path("none.ft"), "--share", "0.5", "--part", run.Path("x"), "--rest",
+            run.Path("y")});
+  CHECK(SortedLines(run.Path("x")).size() + SortedLines(run.Path("y")).size() == 3);
 }
 
 TEST_CASE("data stats: text and JSON") {

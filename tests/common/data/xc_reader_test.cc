@@ -389,6 +389,21 @@ TEST_CASE("label names") {
     REQUIRE_MESSAGE(names.ok(), names.error().message);
     CHECK(*names == expected);
   }
+  const auto one = ReadLabelNames(directory.Write("one.tsv", "0\tno line end"), 2);
+  REQUIRE_MESSAGE(one.ok(), one.error().message);
+  CHECK(*one == std::vector<std::string>{"no line end", ""});
+}
+
+TEST_CASE("compressed files that other programs read as well") {
+  const DataDirectory directory;
+  const std::vector<std::string> expected = {"zero", "one"};
+  // Blocks of a tape end with zeros; files of zstd --long need a window of more than 128 MB.
+  for (const std::string& bytes : {Gzip("0\tzero\n") + Gzip("1\tone\n") + std::string(512, '\0'),
+                                   ZstdOfWindow(28, "0\tzero\n1\tone\n")}) {
+    auto names = ReadLabelNames(directory.Write("labels.tsv", bytes), 2);
+    REQUIRE_MESSAGE(names.ok(), names.error().message);
+    CHECK(*names == expected);
+  }
 }
 
 TEST_CASE("damaged label names") {

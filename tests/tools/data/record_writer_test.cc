@@ -38,7 +38,7 @@ TEST_CASE("record writer: JSON lines hold everything") {
       {{"a"}, {"b"}, "", 0.1f},
       {{"a"}, {"b"}, "", 1e-30f},
       {{"a"}, {"b"}, "", 0.0f},
-      {{"a"}, {"b"}, "", 1e6f},
+      {{"a"}, {"b"}, "", 1000.0f},
   };
   const Written written = Write(RecordFormat::kJsonLines, records);
   CHECK(written.not_held.empty());

@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 namespace dslide {
+namespace {
+
+constexpr size_t kMostHeld = size_t{64} << 20;  // bytes of lines before one that tells the format
+
+}  // namespace
 
 Result<SampleWriter> SampleWriter::Create(const std::string& path, const DataFile& source) {
   SampleWriter writer;
@@ -19,24 +24,40 @@ Result<SampleWriter> SampleWriter::Create(const std::string& path, const DataFil
     Result<TextWriter> text = TextWriter::Create(path);
     DSLIDE_RETURN_IF_ERROR(text);
     writer.text_.emplace(*std::move(text));
+    const RecordFormat format = source.records->format();
+    if (format != RecordFormat::kPlainText) writer.untold_ = format;
   }
   return writer;
 }
 
 void SampleWriter::Add(std::string_view line) {
   ++samples_;
-  if (text_) {
-    text_->Write(line);
-    text_->Write("\n");
-    return;
-  }
+  if (text_) return WriteLine(line);
   const Result<SampleView> sample = parser_.Parse(line);
   DSLIDE_CHECK(sample.ok());  // FormatSample() made the line
   numbers_->Add(*sample);
 }
 
+void SampleWriter::WriteLine(std::string_view line) {
+  if (untold_ && RecordFormatOf(line) != untold_ && held_.size() < kMostHeld) {
+    (held_ += line) += '\n';
+    return;
+  }
+  text_->Write(line);
+  text_->Write("\n");
+  if (untold_) WriteHeld();
+}
+
+void SampleWriter::WriteHeld() {
+  untold_.reset();
+  text_->Write(held_);
+  held_ = {};
+}
+
 Status SampleWriter::Finish(const ModelSize& size) {
-  return text_ ? text_->Finish() : numbers_->Finish(size);
+  if (!text_) return numbers_->Finish(size);
+  WriteHeld();  // no sample has a label
+  return text_->Finish();
 }
 
 }  // namespace dslide

@@ -253,10 +253,9 @@ TEST_CASE("npy: a third file has the samples' weights, as a vector or a column")
     CHECK(SamplesOf(path) == Samples{"0,2|0,3|0.5,-2", "||", "1|1,2|0.001,7"});
   }
   write("(3,)", {1.0f, -2.0f, 1.0f});
-  CHECK(error() == weights + ": row 1: the weight is -2 (expected a number from 0 to 1000000)");
+  CHECK(error() == weights + ": row 1: the weight is -2 (expected a number from 0 to 1000)");
   write("(3,)", {1.0f, 1.0f, 2e6f});
-  CHECK(error() ==
-        weights + ": row 2: the weight is 2000000 (expected a number from 0 to 1000000)");
+  CHECK(error() == weights + ": row 2: the weight is 2000000 (expected a number from 0 to 1000)");
   write("(3,)", {1.0f, 1.0f, std::nanf("")});
   CHECK(error().starts_with(weights + ": row 2: the value of column 0 is nan"));
   write("(2,)", {1.0f, 1.0f});
