@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 #include <net/if.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <string_view>
@@ -49,6 +51,12 @@ void HideJoinStrings(int argc, char** argv) {
   }
 }
 
+// What a command has printed is its result. A reader that has seen enough is no failure.
+Status FlushOutput() {
+  if (std::fflush(stdout) == 0 || errno == EPIPE) return {};
+  return Failed(fmt::format("standard output: {}", std::strerror(errno)));
+}
+
 }  // namespace
 
 std::string ProgramVersion() { return kVersion; }
@@ -82,7 +90,9 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
   const Status armed = ArmFailpointsFromEnvironment();
   if (!armed.ok()) return Report(program, armed.error());
   const Status outcome = work(*arguments);
-  return outcome.ok() ? 0 : Report(program, outcome.error());
+  if (!outcome.ok()) return Report(program, outcome.error());
+  const Status written = FlushOutput();
+  return written.ok() ? 0 : Report(program, written.error());
 } catch (const std::exception& error) {
   return Report(program, Failed(fmt::format("unexpected: {}", error.what())));
 }

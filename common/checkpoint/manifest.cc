@@ -198,8 +198,8 @@ Result<std::string> CheckpointDirectory(const std::string& path) {
 
 size_t PruneCheckpoints(const std::string& directory, size_t keep, const std::string& held) {
   const std::vector<std::string> complete = CompleteCheckpoints(directory);
-  if (keep == 0 || complete.size() <= keep) return 0;
-  const std::string oldest_kept = complete[complete.size() - keep];
+  if (keep == 0 || complete.empty()) return 0;
+  const std::string oldest_kept = complete[complete.size() - std::min(keep, complete.size())];
   std::error_code error;
   std::vector<fs::path> doomed;
   for (const auto& entry : fs::directory_iterator(directory, error)) {

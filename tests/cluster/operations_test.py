@@ -418,10 +418,48 @@ def run_start(case):
              "its end: no servers come")
 
 
+def killed_while_stopping(case):
+    """A scheduler that dies before it has written its last checkpoint was not stopped in good order."""
+    out, _ = case.call("dslide", "run", "start", case.run, *case.sets())
+    pid = int(re.search(r"pid (\d+)", out).group(1))
+
+    def asked():
+        pending = re.search(r"ShdPnd:\s*([0-9a-f]+)", text_of(f"/proc/{pid}/status"))
+        return int(pending.group(1), 16) & 1 << (signal.SIGTERM - 1)
+
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        stop = case.start("dslide", "run", "stop", case.run)
+        wait_for(asked, "the signal")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    check(stop.wait(DEADLINE_S) == 1, text_of(f"{stop.log}.out"))
+    check("ended before the last checkpoint was written" in text_of(f"{stop.log}.err"), stop.log)
+
+
+def outputs(case):
+    """Results that cannot be written are no success; a run goes on. Names that are no UTF-8 are shown."""
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        for words in (("run", "list", case.path), ("data", "stats", case.at("train.txt"))):
+            done = subprocess.run([f"{BIN}/dslide", *words], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  timeout=DEADLINE_S, check=False)
+            check(done.returncode == 1 and "standard output: No space left" in done.stderr, done)
+        words = ("train", "--run-dir", case.run, "--servers", "1", "--workers", "1",
+                 *case.sets("train.epochs=1"))
+        done = subprocess.run([f"{BIN}/dslide", *words], stdout=full, stderr=subprocess.PIPE, text=True,
+                              timeout=DEADLINE_S, check=False)
+        check(done.returncode == 0, done)
+    directory = os.fsencode(case.at("no-utf8-")) + b"\xff"
+    done = subprocess.run([f"{BIN}/dslide", "doctor", "--json", "--run-dir", directory], capture_output=True,
+                          timeout=DEADLINE_S, check=False)
+    check(json.loads(done.stdout)["findings"], done)
+
+
 def main():
     global BIN
     BIN = os.path.join(os.path.abspath(sys.argv[1]), "bin")
-    cases = [finished, cheap_first, logs, views, hooks, slow_hook, last_hook, last_shard_hook, quota, runs]
+    cases = [finished, cheap_first, logs, views, hooks, slow_hook, last_hook, last_shard_hook, quota, runs,
+             killed_while_stopping, outputs]
     wanted = sys.argv[2:] or [one.__name__ for one in cases]
     failures = []
     for one in cases:

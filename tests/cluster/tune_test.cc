@@ -74,9 +74,10 @@ TEST_CASE("tune: best.ini reproduces the best trial, whose model is left") {
   CHECK(Contains(output, "dslide train --config " + run.run_directory() + "/best.ini"));
   CHECK(output.starts_with(
       "searches for the best P@1 on " + run.Path("test.txt") +
-      " in 30 minutes (--minutes):\n"
-      "  train.learning_rate = 0.1x, 0.3x\ncandidates: the configuration itself, with 3 epochs, "
-      "and at most 2 of 2 combinations; "));
+      " in 30 minutes (--minutes): a run of 1 epoch tells the speed, then the plan follows\n"));
+  CHECK(Contains(output,
+                 "  train.learning_rate = 0.1x, 0.3x\ncandidates: the configuration itself, with 3 "
+                 "epochs, and 2 of 2 combinations\n"));
   CHECK(Contains(output, "; the plan, of at most 9 epochs, takes about "));
   CHECK(Contains(output, "  3 candidates for 1/3 of their epochs\n"));
 
@@ -219,6 +220,7 @@ TEST_CASE("tune: wrong uses are refused in one line, before anything is trained"
   refused({"--set", "train.data=-"}, "train.data = -: is read once, but each trial reads it");
   refused({"--set", "train.test=/dev/null"}, "train.test = /dev/null: is read once");
   refused({"--minutes", "0"}, "--minutes 0: must be");
+  refused({"--candidates", "1"}, "--candidates 1: must be");
   refused({"--candidates", "244"}, "--candidates 244: must be");
   refused({"--seed", "-1"}, "--seed -1: must be a whole number");
   refused({"--measure", "p_at_2"}, "--measure p_at_2: must be p_at_1, ");
@@ -226,6 +228,8 @@ TEST_CASE("tune: wrong uses are refused in one line, before anything is trained"
   refused({"--search", "train.batch=0"}, "--search train.batch=0: ");
   refused({"--search", "train.data=a,b"}, "is not a setting of the model or the training");
   refused({"--search", "train.learning_rate=1x"}, "train.learning_rate is given twice");
+  CHECK(run.Run("dslide", Tune(run, {"--search", "train.learning_rate=1x"})) == 2);
+  CHECK(Contains(run.last_errors(), "is what the configuration has; name other values"));
   refused({"--resume"}, "holds no tuning (it has no tune.json)");
   refused({"--servers", "0"}, "--servers 0: must be");
   refused({"--set", "train.epoch=3"}, "train.epochs");

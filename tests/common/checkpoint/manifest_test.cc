@@ -171,8 +171,10 @@ TEST_CASE("pruning keeps the newest complete ones and what may still be written"
   for (const uint64_t batches : {1, 3, 5, 7}) Make(in, batches, true);
   for (const uint64_t batches : {2, 6, 8}) Make(in, batches, false);
   fs::create_directories(in + "/other");
+  Make(in, 0, false);
   CHECK(PruneCheckpoints(in, 10) == 0);
   CHECK(fs::exists(in + "/" + CheckpointName(1)));
+  CHECK_FALSE(fs::exists(in + "/" + CheckpointName(0)));
   CHECK(PruneCheckpoints(in, 2) == 2);
   for (const uint64_t batches : {1, 2, 3})
     CHECK_FALSE(fs::exists(in + "/" + CheckpointName(batches)));

@@ -172,6 +172,16 @@ TEST_CASE("runs with recoveries, finished or not, count every sample once") {
   }
 }
 
+TEST_CASE("a finished run that is opened for more epochs has not missed them") {
+  Run run = Undisturbed();
+  Config more = SmallConfig();
+  more.train.epochs += 2;
+  run.entries.push_back(LedgerOpened{{7}, FormatConfig(more), kTrainSamples, 0});
+  const LedgerAudit audit = run.Verify();
+  CHECK(audit.missing == 0);
+  CHECK(audit.clean());
+}
+
 TEST_CASE("a batch that counts again in the surviving history is duplicated") {
   Run run = Undisturbed();
   const size_t at = LastCounted(run);

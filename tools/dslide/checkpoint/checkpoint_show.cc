@@ -87,7 +87,7 @@ Status List(const ParsedArguments& arguments) {
                  m->samples, m->shards.size(), Megabytes(BytesOf(*m)));
     }
   }
-  if (json) fmt::print("{}\n", all.dump(2));
+  if (json) fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   return damaged;
 }
 
@@ -149,7 +149,8 @@ Status Inspect(const ParsedArguments& arguments) {
   const Result<Config> config = ParseConfig(manifest->config, *directory + "/manifest");
   DSLIDE_RETURN_IF_ERROR(config);
   if (arguments.Has("json")) {
-    fmt::print("{}\n", Detailed(*directory, *manifest, config->model).dump(2));
+    fmt::print("{}\n", Detailed(*directory, *manifest, config->model)
+                           .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     PrintManifest(*directory, *manifest, config->model);
   }

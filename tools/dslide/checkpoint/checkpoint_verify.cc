@@ -23,7 +23,7 @@ void PrintHealth(const std::string& directory, const CheckpointHealth& health, b
         {"files", health.files},   {"bytes", health.bytes},
         {"rows", health.rows},     {"content_checksum", fmt::format("{:016x}", health.checksum)},
         {"damage", health.damage}};
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
   fmt::print("{:<12}{}\n", "checkpoint", directory);

@@ -127,7 +127,14 @@ Status Stop(const ParsedArguments& arguments) {
         "{}: runs again{}", directory,
         after->holder.pid > 0 ? fmt::format(", pid {}", after->holder.pid) : std::string()));
   }
-  fmt::print("{}: {}\n", directory, after && !after->outcome.empty() ? after->outcome : "stopped");
+  if (after && after->kind == FoundRun::Kind::kEnded) {
+    return Failed(fmt::format(
+        "{}: its scheduler ended before the last checkpoint was written; --resume goes on from the "
+        "one before",
+        directory));
+  }
+  fmt::print("{}: {}\n", directory,
+             after && after->outcome.empty() ? NameOf(after->kind) : after->outcome);
   return {};
 }
 

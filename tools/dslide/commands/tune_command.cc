@@ -45,7 +45,7 @@ Status ReadNumbers(const ParsedArguments& arguments, TuneTask* task) {
     uint32_t* value;
   };
   for (const Option& option : {Option{"minutes", 1, kMostMinutes, &task->minutes},
-                               Option{"candidates", 1, kMostCandidates, &task->candidates},
+                               Option{"candidates", 2, kMostCandidates, &task->candidates},
                                Option{"servers", 1, kMostProcesses, &task->servers},
                                Option{"workers", 1, kMostProcesses, &task->workers}}) {
     if (!arguments.Has(option.name)) continue;

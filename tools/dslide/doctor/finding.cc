@@ -51,7 +51,7 @@ std::string Findings::Json() const {
   return nlohmann::json{{"problems", Count(Finding::Level::kProblem)},
                         {"notes", Count(Finding::Level::kNote)},
                         {"findings", list}}
-      .dump(2);
+      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace dslide

@@ -36,6 +36,7 @@ Status LedgerAccount::Take(const LedgerOpened& entry) {
         "entry {}: the run goes on with other data or other batches; it cannot be counted",
         entries_));
   }
+  if (!first && is.epochs > was.epochs) finished_ = false;
   run_ = entry;
   config_ = std::move(*config);
   if (is.open_vocabulary) return {};  // the plans tell of segments

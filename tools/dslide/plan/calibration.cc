@@ -234,9 +234,15 @@ Rates RatesOf(const Calibration& calibration, uint32_t epoch) {
   rates.gather_seconds =
       std::max(0.0, several.gather_seconds - one.gather_seconds) / (kSeveralExecutors - 1);
   rates.rows_per_batch = one.rows_per_batch;
+  const double label_share =
+      1.0 * calibration.config.model.labels / std::max(1u, options.config.model.labels);
+  if (calibration.config.model.active == ActiveSet::kAll) {
+    for (double* figure : {&rates.neurons.fixed, &rates.neurons.shared, &rates.rows_per_batch}) {
+      *figure *= label_share;
+    }
+  }
   rates.epochs_trained = static_cast<double>(options.samples) / calibration.samples;
-  rates.evaluate_seconds = one.evaluate_seconds * calibration.config.model.labels /
-                           std::max(1u, options.config.model.labels);
+  rates.evaluate_seconds = one.evaluate_seconds * label_share;
   MeasureMessages(one.messages, options.config, options.batches, &rates);
   for (double* seconds : {&rates.neurons.fixed, &rates.neurons.shared, &rates.input.fixed,
                           &rates.input.shared, &rates.evaluate_seconds}) {

@@ -173,6 +173,14 @@ Result<std::vector<SearchAxis>> ParseSearches(const std::vector<std::string>& te
     }
     axes.push_back(std::move(*axis));
   }
+  const auto varies = [&](const SearchAxis& axis) {
+    const std::string& first = axis.values.front();
+    return axis.values.size() > 1 ||
+           (FactorOf(axis.key, first) != 1 && first != ValueOf(base, axis.key));
+  };
+  if (!axes.empty() && std::ranges::none_of(axes, varies)) {
+    return Refused(texts.front(), "is what the configuration has; name other values");
+  }
   return axes;
 }
 

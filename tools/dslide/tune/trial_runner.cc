@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <vector>
 
+#include "common/base/log.h"
 #include "tools/dslide/cluster/child_process.h"
 
 namespace dslide {
@@ -22,11 +22,10 @@ constexpr int kStopGraceMs = 10000;  // for a run that was asked to stop
 
 // The last line that `dslide train` wrote as its error; else the last line.
 std::string LastWords(const std::string& log) {
-  constexpr std::string_view kMark = "dslide train: ";
   std::ifstream file(log);
   std::string line, last, error;
   while (std::getline(file, line)) {
-    if (line.starts_with(kMark)) error = line.substr(kMark.size());
+    if (auto words = FailureIn(line, "dslide train")) error = *std::move(words);
     if (!line.empty()) last = line;
   }
   return error.empty() ? last : error;

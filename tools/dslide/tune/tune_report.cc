@@ -46,22 +46,24 @@ std::string MeasureTitle(const std::string& measure) {
   return (name == "ndcg" ? "nDCG" : name == "psp" ? "PSP" : "P") + ("@" + measure.substr(at + 4));
 }
 
-std::string IntroText(const Config& base, const std::vector<SearchAxis>& axes, bool axes_given,
-                      uint32_t candidates, uint32_t minutes, const std::string& measure) {
-  std::string text = fmt::format("searches for the best {} on {} in {} (--minutes):\n",
-                                 MeasureTitle(measure), base.train.test, Plural(minutes, "minute"));
+std::string IntroText(const Config& base, uint32_t minutes, const std::string& measure) {
+  return fmt::format(
+      "searches for the best {} on {} in {} (--minutes): a run of 1 epoch tells the speed, then "
+      "the plan follows\n",
+      MeasureTitle(measure), base.train.test, Plural(minutes, "minute"));
+}
+
+std::string CandidatesText(const std::vector<SearchAxis>& axes, uint32_t epochs,
+                           size_t candidates) {
+  std::string text;
   uint64_t combinations = 1;
   for (const SearchAxis& axis : axes) {
     combinations *= axis.values.size();
     text += fmt::format("  {} = {}\n", axis.key, fmt::join(axis.values, ", "));
   }
-  if (!axes_given)
-    text += "  (not train.dropout_hidden if neurons are centroids; --search names other keys)\n";
-  const uint64_t most = std::min<uint64_t>(candidates - 1, combinations);
-  return text + fmt::format(
-                    "candidates: the configuration itself, with {}, and at most {} of {}; "
-                    "a run of 1 epoch tells the speed, then the plan follows\n",
-                    Plural(base.train.epochs, "epoch"), most, Plural(combinations, "combination"));
+  return text + fmt::format("candidates: the configuration itself, with {}, and {} of {}\n",
+                            Plural(epochs, "epoch"), candidates - 1,
+                            Plural(combinations, "combination"));
 }
 
 std::string TrialHead(const std::string& measure) {

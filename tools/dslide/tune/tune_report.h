@@ -14,10 +14,11 @@ namespace dslide {
 // "P@1" of "p_at_1".
 std::string MeasureTitle(const std::string& measure);
 
-// What a tuning is going to do: the keys with their values, the time, and the epochs of a whole
-// run. Lines. `axes_given`: the user named the keys; else the data may take one out.
-std::string IntroText(const Config& base, const std::vector<SearchAxis>& axes, bool axes_given,
-                      uint32_t candidates, uint32_t minutes, const std::string& measure);
+// What a tuning is going to do. Lines.
+std::string IntroText(const Config& base, uint32_t minutes, const std::string& measure);
+// The keys with their values, and how many of the combinations are candidates beside the
+// configuration itself, which is one; `epochs` are those of its whole run. Lines.
+std::string CandidatesText(const std::vector<SearchAxis>& axes, uint32_t epochs, size_t candidates);
 
 // The head of the table, and a trial's row. Without line ends.
 std::string TrialHead(const std::string& measure);

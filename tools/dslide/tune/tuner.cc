@@ -98,9 +98,7 @@ Status Tuner::Run(bool resume, StopSignals* signals) {
   runner_.emplace(Path("base.ini"), directory_, task_.servers, task_.workers, signals);
   started_ms_ = MonotonicMillis();
   DSLIDE_RETURN_IF_ERROR(KeepBest());
-  const bool given = !axes_.empty();
-  say_(IntroText(task_.base, given ? axes_ : DefaultAxes(task_.base, task_.base), given,
-                 task_.candidates, task_.minutes, task_.measure));
+  say_(IntroText(task_.base, task_.minutes, task_.measure));
   if (!trials_.empty()) say_(TrialHead(task_.measure));
   for (const Trial& trial : trials_) say_(TrialRow(trial, task_.measure));
   const Result<Trial> first = Measure();
@@ -224,6 +222,7 @@ Status Tuner::Search(const Trial& first) {
   if (axes_.empty()) axes_ = DefaultAxes(task_.base, *effective);
   const std::vector<Candidate> candidates =
       DrawCandidates(task_.base, *effective, axes_, task_.candidates, task_.seed);
+  say_(CandidatesText(axes_, base.epochs, candidates.size()));
   RunTimes times;
   times.Add(1, 1, OutcomeOf(first, task_.measure));
   // Candidates that a bracket has no time for are those of the next one, if there is time left.
