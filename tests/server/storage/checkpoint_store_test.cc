@@ -1,80 +1,25 @@
-// A server's store: increments, what stays after failures, what is removed.
+// A server's store: increments, what it goes on from, what is removed.
 #include "server/storage/checkpoint_store.h"
-#include "common/checkpoint/disk_use.h"
-#include "common/checkpoint/layout.h"
 
 #include <fcntl.h>
 #include <rocksdb/env.h>
-#include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
-#include "server/storage/checkpoint.h"
+#include "common/checkpoint/disk_use.h"
 #include "server/storage/checkpoint_source.h"
-#include "server/storage/checkpoint_verify.h"
 #include "server/storage/shard_directory.h"
-#include "tests/server/support/local_cluster.h"
-#include "tests/server/support/saving.h"
+#include "tests/server/support/saver.h"
 #include "tests/server/support/slot_move.h"
-#include "tests/support/temp_directory.h"
 
 namespace dslide::checkpoint_store_test {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kLife[] = "server-0000000000000001";
-
-// A disk on which writes or syncs of data files fail.
-class FailingDisk final : public rocksdb::EnvWrapper {
- public:
-  FailingDisk() : EnvWrapper(rocksdb::Env::Default()) {}
-  const char* Name() const override { return "FailingDisk"; }
-
-  std::atomic<bool> full = false;
-  std::atomic<bool> no_sync = false;
-
-  rocksdb::Status NewWritableFile(const std::string& path,
-                                  std::unique_ptr<rocksdb::WritableFile>* file,
-                                  const rocksdb::EnvOptions& options) override {
-    const rocksdb::Status status = target()->NewWritableFile(path, file, options);
-    if (status.ok()) *file = std::make_unique<File>(path, std::move(*file), this);
-    return status;
-  }
-
- private:
-  class File final : public rocksdb::WritableFileWrapper {
-   public:
-    File(std::string path, std::unique_ptr<rocksdb::WritableFile> file, FailingDisk* disk)
-        : WritableFileWrapper(file.get()),
-          path_(std::move(path)),
-          file_(std::move(file)),
-          disk_(*disk) {}
-    using WritableFileWrapper::Append;
-    rocksdb::Status Append(const rocksdb::Slice& data) override {
-      if (disk_.full) return rocksdb::Status::NoSpace("While appending to file: " + path_);
-      return WritableFileWrapper::Append(data);
-    }
-    rocksdb::Status Sync() override {
-      if (disk_.no_sync)
-        return rocksdb::Status::IOError("While fsync: " + path_, "Input/output error");
-      return WritableFileWrapper::Sync();
-    }
-    rocksdb::Status Fsync() override { return Sync(); }
-
-   private:
-    std::string path_;
-    std::unique_ptr<rocksdb::WritableFile> file_;
-    FailingDisk& disk_;
-  };
-};
 
 // A disk on which a compaction does not get on while it is held.
 class HeldDisk final : public rocksdb::EnvWrapper {
@@ -96,73 +41,6 @@ class HeldDisk final : public rocksdb::EnvWrapper {
     }
     return target()->NewWritableFile(path, file, options);
   }
-};
-
-Config StoreConfig() {
-  Config config = SmallConfig(400, 20000, 32);
-  config.train.optimizer = OptimizerKind::kAdam;
-  return config;
-}
-
-// One server of two executors, its store, and its checkpoints 1, 2, ...
-struct Saver {
-  explicit Saver(const Config& c, rocksdb::Env* env = nullptr, uint64_t disk_bytes = 0)
-      : config(c),
-        cluster(c, 1000, {2}),
-        store(std::make_unique<CheckpointStore>(
-            CheckpointStore::Place{kLife, size_t{1} << 20, env, disk_bytes},
-            CheckpointStore::Base{})) {}
-
-  std::string Path(uint64_t n) const { return directory.path() + "/" + CheckpointName(n); }
-
-  CheckpointDone Save(
-      uint64_t n, std::vector<std::string> keep = {}, const std::function<void()>& marked = [] {}) {
-    CheckpointDone done =
-        SaveOnce(store.get(), cluster.executors(),
-                 {n, CheckpointName(n), Path(n), ShardName(1, 0), std::move(keep), {}}, marked);
-    if (!done.error.empty()) return done;
-    Manifest manifest;
-    manifest.name = done.name;
-    manifest.config = FormatConfig(config);
-    manifest.shards = {ShardOf(done, "server")};
-    REQUIRE(WriteManifest(Path(n), manifest).ok());
-    return done;
-  }
-  // Changes every `stride`-th neuron.
-  void Touch(uint32_t stride, float by) {
-    for (Executor* executor : cluster.executors()) {
-      Layer& layer = executor->output().layer();
-      for (uint32_t n = 0; n < config.model.labels; n += stride) {
-        const uint32_t row = layer.map().Local(n);
-        if (row == SlotMap::kNone) continue;
-        layer.changed().BeforeChange(row);
-        layer.row(row).weights[0] += by;
-      }
-    }
-  }
-  CheckpointHealth Health(uint64_t n) const {
-    const auto manifest = ReadManifest(Path(n));
-    REQUIRE(manifest.ok());
-    return VerifyCheckpoint(Path(n), *manifest);
-  }
-  // What a restored server has must be what this one has.
-  void CheckRestores(uint64_t n) {
-    LocalCluster restored(config, 1000, {3}, false);
-    const auto shards = CheckpointShards::Open(Path(n));
-    REQUIRE(shards.ok());
-    bool same = true;
-    for (Executor* executor : restored.executors()) REQUIRE((*shards)->Restore(executor).ok());
-    for (uint32_t i = 0; i < config.model.labels; i += 7) {
-      same = same && restored.Row(LayerKind::kOutput, i).weights[0] ==
-                         cluster.Row(LayerKind::kOutput, i).weights[0];
-    }
-    CHECK(same);
-  }
-
-  Config config;
-  TempDirectory directory;
-  LocalCluster cluster;
-  std::unique_ptr<CheckpointStore> store;
 };
 
 TEST_CASE("an increment after 1% of the rows changed writes at most 2% of the bytes") {
@@ -345,144 +223,6 @@ TEST_CASE("a shard has the slots that its server has at the mark, wherever they 
   save(5);
 }
 
-TEST_CASE("a failing disk is named, and hurts neither the last checkpoint nor the next") {
-  FailingDisk disk;
-  Saver saver(StoreConfig(), &disk);
-  REQUIRE(saver.Save(1).error == "");
-  saver.Touch(3, 1.0f);
-  std::string expected;
-  SUBCASE("full") {
-    disk.full = true;
-    expected = "free space there";
-  }
-  SUBCASE("that does not sync") {
-    disk.no_sync = true;
-    expected = "Input/output error";
-  }
-  const CheckpointDone failed = saver.Save(2, {CheckpointName(1)});
-  INFO(failed.error);
-  CHECK(failed.error.find(saver.directory.path() + "/") == 0);
-  CHECK(failed.error.find(expected) != std::string::npos);
-  CHECK(failed.error.find('\n') == std::string::npos);
-  CHECK_FALSE(failed.retry);
-  CHECK_FALSE(fs::exists(saver.Path(2)));
-  CHECK(saver.Health(1).damage.empty());
-  disk.full = false;
-  disk.no_sync = false;
-  const CheckpointDone next = saver.Save(3, {CheckpointName(1)});
-  REQUIRE(next.error == "");  // with the rows of the failed one
-  // Where there was no space, all rows again would need more of it.
-  CHECK((next.written_bytes < next.bytes / 2) == (expected == "free space there"));
-  saver.CheckRestores(3);
-  CHECK(saver.Health(3).damage.empty());
-}
-
-TEST_CASE("a save without space does not go on from a shard that was removed meanwhile") {
-  FailingDisk disk;
-  Saver saver(StoreConfig(), &disk);
-  REQUIRE(saver.Save(1).error == "");
-  fs::remove_all(saver.Path(1));  // another server has failed, so it was no checkpoint
-  saver.Touch(1, 1.0f);
-  disk.full = true;
-  REQUIRE(saver.Save(2).error.find("free space there") != std::string::npos);
-  disk.full = false;
-  REQUIRE(saver.Save(3).error == "");
-  saver.CheckRestores(3);
-}
-
-TEST_CASE("the owner's limit of disk is kept, and hurts neither the last checkpoint nor the next") {
-  Saver roomy(StoreConfig());
-  REQUIRE(roomy.Save(1).error == "");
-  const uint64_t whole = BytesUnder({roomy.directory.path()});  // the store and its checkpoint
-  constexpr uint64_t kMb = 1 << 20;
-  REQUIRE(whole > kMb);
-  Saver saver(StoreConfig(), nullptr, whole + whole / 2);
-  REQUIRE(saver.Save(1).error == "");
-  saver.Touch(1, 1.0f);
-  const CheckpointDone failed = saver.Save(2, {CheckpointName(1)});
-  CHECK(failed.error == saver.directory.path() + ": checkpoints would take more than the " +
-                            std::to_string((whole + whole / 2) / kMb) + " MB of idle.disk_mb");
-  CHECK(saver.Health(1).damage.empty());
-  CHECK(BytesUnder({saver.directory.path()}) <= whole + whole / 2);
-  saver.Touch(1, -1.0f);
-  Saver small(StoreConfig(), nullptr, whole / 2);
-  CHECK(small.Save(1).error.find("idle.disk_mb") != std::string::npos);
-}
-
-TEST_CASE("a write that fails after another executor's end still ends the save") {
-  FailingDisk disk;
-  Saver saver(StoreConfig(), &disk);
-  REQUIRE(saver.Save(1).error == "");
-  disk.full = true;
-  saver.store->Begin({2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {}, {}, 2, 0});
-  saver.store->Finish(0, "record");
-  RowChunk rows;
-  for (uint32_t row = 0; row < 512; ++row) {  // 4 MB, more than RocksDB buffers
-    rows.keys.push_back({LayerKind::kOutput, 0, row});
-    for (int i = 0; i < 8192; ++i) rows.bytes.push_back(static_cast<uint8_t>(std::rand()));
-    rows.ends.push_back(rows.bytes.size());
-  }
-  saver.store->Put(1, std::move(rows));
-  saver.store->Finish(1, "record");
-  CHECK(AwaitSaved(saver.store.get()).done.error.find("free space there") != std::string::npos);
-}
-
-TEST_CASE("a file that may not grow any more is named") {
-  Saver saver(StoreConfig());
-  REQUIRE(saver.Save(1).error == "");
-  saver.Touch(1, 1.0f);
-  rlimit before{};
-  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
-  const auto handler = signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{100000, before.rlim_max};
-  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
-  const CheckpointDone failed = saver.Save(2, {CheckpointName(1)});
-  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
-  signal(SIGXFSZ, handler);
-  INFO(failed.error);
-  CHECK(failed.error.find("File too large") != std::string::npos);
-  CHECK(saver.Health(1).damage.empty());
-  CHECK(saver.Save(3, {CheckpointName(1)}).error == "");
-  saver.CheckRestores(3);
-}
-
-TEST_CASE("a place that is no directory is named") {
-  Saver saver(StoreConfig());
-  const std::string file = saver.directory.path() + "/file";
-  std::ofstream(file) << "x";
-  const CheckpointDone done =
-      SaveOnce(saver.store.get(), saver.cluster.executors(),
-               {1, CheckpointName(1), file + "/" + CheckpointName(1), ShardName(1, 0), {}, {}});
-  CHECK(done.error.find(file + "/store-") == 0);
-  CHECK(done.error.find("set checkpoint.directory") != std::string::npos);
-}
-
-TEST_CASE("a store gives up at once, and leaves nothing behind") {
-  Saver saver(StoreConfig());
-  REQUIRE(saver.Save(1).error == "");
-  saver.Touch(1, 1.0f);
-  SUBCASE("a save that an executor does not take part in") {
-    saver.store->Begin({2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {}, {}, 2, 0});
-    saver.store->GiveUp("an executor stands elsewhere", true);
-    const CheckpointDone done = AwaitSaved(saver.store.get()).done;
-    CHECK(done.retry);
-    CHECK(done.error == "an executor stands elsewhere");
-    CHECK(saver.Save(3).error == "");
-  }
-  SUBCASE("a save in the middle of which the server ends") {
-    saver.store->Begin(
-        {2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {CheckpointName(1)}, {}, 2, 0});
-    Executor* first = saver.cluster.executors()[0];
-    first->BeginSnapshot(saver.store.get());
-    while (first->snapshot_in_progress()) {
-      if (!first->AdvanceSnapshot()) std::this_thread::yield();
-    }
-    saver.store.reset();
-    CHECK_FALSE(fs::exists(saver.directory.path() + "/" + StoreName(kLife)));
-    CHECK(saver.Health(1).damage.empty());
-  }
-}
-
 TEST_CASE("stores of a server's earlier lives are removed, and no others") {
   Saver saver(StoreConfig());
   const std::string in = saver.directory.path();
@@ -520,13 +260,13 @@ TEST_CASE("a store that another process has open stays") {
   close(locked[1]);
   char byte = 0;
   CHECK(read(locked[0], &byte, 1) == 1);
-  RemoveOldStores(directory.path(), kLife);
+  RemoveOldStores(directory.path(), kStoreLife);
   CHECK(fs::exists(store));
   close(done[1]);
   int status = -1;
   CHECK(waitpid(other, &status, 0) == other);
   CHECK(status == 0);
-  RemoveOldStores(directory.path(), kLife);
+  RemoveOldStores(directory.path(), kStoreLife);
   CHECK_FALSE(fs::exists(store));
   for (const int fd : {locked[0], done[0]}) close(fd);
 }
