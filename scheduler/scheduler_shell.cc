@@ -115,9 +115,13 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     ReceiveProbes();
     if (turn.dropped > turn.taken) pause.Wait(kFloodPauseMs);
   };
+  int stops = 0;
   while (core_.phase() != RunPhase::kFinished) {
     wait();
-    if (signals->Take() && !EndsStream()) Apply(core_.RequestStop(clock_.Millis()));
+    if (signals->Take() && !EndsStream()) {
+      ++stops;
+      Apply(core_.RequestStop(clock_.Millis()));
+    }
     receive();
     TendStream();
     RefreshAccess();
@@ -133,7 +137,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     receive();
   }
   const Status written = reporter_.WriteSummary();
-  WaitForHook(signals);
+  if (stops < 2) WaitForHook(signals);  // the second signal means at once
   return core_.outcome().ok() ? written : core_.outcome();
 }
 

@@ -37,7 +37,11 @@ Status SetTier(const Config& config, ServerOptions* options) {
   const bool any = tier == "auto";
   const std::string directory = any ? "/var/tmp" : tier;
   const Result<uint64_t> free = FreeForTier(directory);
-  if (!free.ok()) return any ? Status() : free.error();
+  if (!free.ok() && !any) return free.error();
+  if (!free.ok()) {
+    LogInfo("no disk tier: " + free.error().message);
+    return {};
+  }
   if (any && *free == 0) return {};
   options->tier_directory = directory;
   options->tier_bytes = *free / 10 * 8;

@@ -134,7 +134,7 @@ Status ServerShell::Loop(StopSignals* signals) {
   const auto wait = [&] {  // the executors and the store come and go
     poller.Clear();
     poller.Add(scheduler_);
-    for (auto& [address, server] : servers_) poller.Add(server);
+    for (auto& [peer, server] : servers_) poller.Add(server);
     for (const int fd : {signals->fd(), pool_ ? pool_->fd() : -1, storage_ ? storage_->fd() : -1}) {
       if (fd >= 0) poller.AddFd(fd);
     }
@@ -142,9 +142,13 @@ Status ServerShell::Loop(StopSignals* signals) {
     poller.Wait(kPollMs);
   };
   Apply(core_.Start(clock_.Millis()));
+  int stops = 0;
   while (!exit_) {
     wait();
-    if (signals->Take()) Apply(core_.RequestStop(clock_.Millis()));
+    if (signals->Take()) {
+      ++stops;
+      Apply(core_.RequestStop(clock_.Millis()));
+    }
     Receive();
     CollectFromExecutors();
     TendHook();
@@ -156,13 +160,13 @@ Status ServerShell::Loop(StopSignals* signals) {
       const Status refused = SchedulerRefusal(*failure, scheduler_access_);
       if (!refused.ok()) exit_ = refused;
     }
-    for (auto& [address, server] : servers_) (void)server.TakeFailure();  // dials again
+    for (auto& [peer, server] : servers_) (void)server.TakeFailure();  // dials again
     WarnOfRefusals(context_, &refusal_lines_);
     FollowConfig();
     ForgetServers();
   }
   Apply(core_.Goodbye(Usage()));
-  WaitForHook(signals);
+  if (stops < 2) WaitForHook(signals);  // the second signal means at once
   return *exit_;
 }
 
@@ -208,14 +212,14 @@ void ServerShell::FollowConfig() {
 
 void ServerShell::Receive() {
   ReceiveFromScheduler();
-  for (auto& [address, server] : servers_) {
+  for (auto& [peer, server] : servers_) {
     while (auto bytes = server.Receive()) {
       bytes_received_ += bytes->size();
       Result<Message> message = Decode(*bytes);
       if (message.ok()) {
         Apply(core_.HandleServer(std::move(*message), clock_.Micros()));
       } else {
-        LogWarning(fmt::format("from the server at {}: {}", address, message.error().message));
+        LogWarning(fmt::format("from the server at {}: {}", peer.first, message.error().message));
       }
     }
   }
@@ -269,7 +273,9 @@ void ServerShell::ReceiveFromPeers() {
 void ServerShell::ForgetServers() {
   if (servers_plan_ == core_.plan_version()) return;
   servers_plan_ = core_.plan_version();
-  std::erase_if(servers_, [&](const auto& server) { return !core_.MayAsk(server.first); });
+  std::erase_if(servers_, [&](const auto& server) {
+    return !core_.MayAsk(server.first.first, server.first.second);
+  });
 }
 
 // The store's outcome is taken before the executors' and handed over after them: the core hears of
@@ -298,11 +304,12 @@ void ServerShell::Send(const Message& message) {
 }
 
 void ServerShell::SendToServer(const PlanServer& server, const Message& message) {
-  auto link = servers_.find(server.address);
+  const std::pair peer(server.address, server.incarnation);
+  auto link = servers_.find(peer);
   if (link == servers_.end()) {
     Result<DealerSocket> socket = DialMember(*context_, *access_, scheduler_access_, server);
     if (!socket.ok()) return LogWarning(socket.error().message);
-    link = servers_.emplace(server.address, std::move(*socket)).first;
+    link = servers_.emplace(peer, std::move(*socket)).first;
   }
   Bytes bytes = Encode(message, WirePrecision::kFp32);
   bytes_sent_ += bytes.size();

@@ -65,9 +65,10 @@ class ServerShell {
   DealerSocket scheduler_;
   SchedulerAccess scheduler_access_;
   SilenceReport silence_;
-  std::map<std::string, DealerSocket> servers_;  // whose slots it takes, by address
-  uint32_t servers_plan_ = 0;                    // by which those there are were looked through
-  std::unique_ptr<ServerStorage> storage_;       // of the executors in pool_
+  // Whose slots it takes. One that came back may have another key at the same address.
+  std::map<std::pair<std::string, Incarnation>, DealerSocket> servers_;
+  uint32_t servers_plan_ = 0;               // by which those there are were looked through
+  std::unique_ptr<ServerStorage> storage_;  // of the executors in pool_
   std::unique_ptr<ExecutorPool> pool_;
   CheckpointHook hook_;              // checkpoint.shard_hook
   CheckpointStore::DiskSpeed disk_;  // of the last checkpoint

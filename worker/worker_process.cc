@@ -107,8 +107,8 @@ class WorkerProcess {
                                              : end.outcome.error().message;
     lent_->SetState("waiting", session_.name, MonotonicMillis());
     lent_->Say("waits for the scheduler: " + why, MonotonicMillis());
-    while (MonotonicMillis() < until_ms) {
-      if (!Wait(std::min(until_ms - MonotonicMillis(), LentMachine::kLookMs))) return false;
+    for (int64_t now_ms; (now_ms = MonotonicMillis()) < until_ms;) {
+      if (!Wait(std::min(until_ms - now_ms, LentMachine::kLookMs))) return false;
       (void)lent_->Look(MonotonicMillis());
     }
     return true;

@@ -1,6 +1,7 @@
 #include "common/base/nearest.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 #include <vector>
 
@@ -8,6 +9,13 @@ namespace dslide {
 namespace {
 
 bool IsContinuationByte(char c) { return (static_cast<unsigned char>(c) & 0xc0u) == 0x80u; }
+
+constexpr std::string_view kJoinScheme = "dslide://";
+constexpr size_t kKeyText = 43;  // base64url of a key
+
+bool IsOfKey(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+}
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20u || c == 0x7f; }
 
@@ -43,6 +51,11 @@ const std::string* Nearest(std::string_view word, std::span<const std::string> k
 
 std::string Printable(std::string_view text, size_t longest) {
   if (text.empty()) return "(empty)";
+  if (const size_t at = text.find(kJoinScheme); at != text.npos) {
+    return (at == 0 ? "" : Printable(text.substr(0, at), longest)) + std::string(kJoinScheme) +
+           "...";
+  }
+  if (text.size() == kKeyText && std::ranges::all_of(text, IsOfKey)) return "(a key)";
   size_t length = text.size();
   if (length > longest) {
     length = longest;

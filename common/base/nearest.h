@@ -16,7 +16,8 @@ size_t EditDistance(std::string_view a, std::string_view b);
 const std::string* Nearest(std::string_view word, std::span<const std::string> known);
 
 // Text from outside made fit for a one-line message: control bytes become '?', text of more than
-// `longest` bytes is cut, empty text becomes "(empty)".
+// `longest` bytes is cut, empty text becomes "(empty)". Of a join string there is the beginning
+// alone, and of a key nothing: they may be secret.
 std::string Printable(std::string_view text, size_t longest = 100);
 
 }  // namespace dslide

@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr KeyRole kRoles[] = {KeyRole::kServer, KeyRole::kWorker, KeyRole::kObserver,
                               KeyRole::kOperator};
+constexpr char kDrawnSuffix[] = ".drawn";  // of a key's file until the ring has the key
 
 std::string DirectoryIn(const std::string& run_directory) { return run_directory + "/keys"; }
 
@@ -42,7 +43,7 @@ Result<RunKeys> RunKeys::Open(const std::string& run_directory) {
     return BadInput(
         fmt::format("{}: has no keys; a run makes them when it listens outside loopback, or with "
                     "security.encryption = always",
-                    run_directory));
+                    Printable(run_directory)));
   }
   const std::string own = keys.directory_ + "/scheduler.key";
   const Result<MemberKey> scheduler = ReadKeyFile(own);
@@ -67,7 +68,7 @@ Result<RunKeys> RunKeys::OpenOrDraw(const std::string& run_directory, int64_t no
     const Grant grant = {role, std::string(NameOf(role)), member.public_key, now_s};
     DSLIDE_RETURN_IF_ERROR(keys.ring_.Allow(grant));
     DSLIDE_RETURN_IF_ERROR(
-        keys.WriteKeyOf(grant.name, {"", keys.scheduler_.public_key, member.secret_key}));
+        keys.WriteKeyOf(grant.name, "", {"", keys.scheduler_.public_key, member.secret_key}));
   }
   DSLIDE_RETURN_IF_ERROR(keys.ring_.Write(keys.RingPath()));
   keys.ring_version_ = VersionOf(keys.RingPath());
@@ -82,11 +83,15 @@ std::string RunKeys::FileOf(const std::string& name) const {
   return fmt::format("{}/{}.key", directory_, name);
 }
 
-Status RunKeys::WriteKeyOf(const std::string& name, MemberKey key) const {
-  return WriteKeyFile(FileOf(name), key, fmt::format("The key {} of a run", name));
+Status RunKeys::WriteKeyOf(const std::string& name, const std::string& suffix,
+                           const MemberKey& key) const {
+  return WriteKeyFile(FileOf(name) + suffix, key, fmt::format("The key {} of a run", name));
 }
 
 Status RunKeys::Publish(const std::string& scheduler_address) {
+  const Result<FileLock> lock = Lock();
+  DSLIDE_RETURN_IF_ERROR(lock);
+  DSLIDE_RETURN_IF_ERROR(Refresh());
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile(directory_ + "/address", scheduler_address + "\n"));
   for (const Grant& grant : ring_.grants()) {
     std::error_code ignored;
@@ -95,7 +100,7 @@ Status RunKeys::Publish(const std::string& scheduler_address) {
     DSLIDE_RETURN_IF_ERROR(key);
     key->scheduler = scheduler_address;
     key->scheduler_key = scheduler_.public_key;
-    DSLIDE_RETURN_IF_ERROR(WriteKeyOf(grant.name, *key));
+    DSLIDE_RETURN_IF_ERROR(WriteKeyOf(grant.name, "", *key));
   }
   return {};
 }
@@ -110,16 +115,31 @@ Result<bool> RunKeys::Refresh() {
   return true;
 }
 
+// Held while a process reads, changes and writes the ring or key files: the scheduler and commands
+// do.
+Result<FileLock> RunKeys::Lock() const {
+  return FileLock::Wait(directory_ + "/lock", FileLock::Links::kRefused);
+}
+
 Status RunKeys::Change(const std::function<Status()>& change) {
-  // Held while a process reads, changes and writes the ring: the scheduler and commands do.
-  const Result<FileLock> lock = FileLock::Wait(directory_ + "/lock", FileLock::Links::kRefused);
+  const Result<FileLock> lock = Lock();
   DSLIDE_RETURN_IF_ERROR(lock);
   DSLIDE_RETURN_IF_ERROR(Refresh());
   const KeyRing before = ring_;
+  drawn_.clear();
   Status done = change();
   if (done.ok()) done = ring_.Write(RingPath());
   if (!done.ok()) ring_ = before;
-  return done;
+  if (drawn_.empty()) return done;
+  const std::string file = FileOf(drawn_), waiting = file + kDrawnSuffix;
+  std::error_code error;
+  if (!done.ok()) {
+    fs::remove(waiting, error);
+    return done;
+  }
+  fs::rename(waiting, file, error);
+  if (!error) return {};
+  return Failed(fmt::format("{}: cannot be renamed: {}", waiting, error.message()));
 }
 
 Result<MemberKey> RunKeys::Invitation() const {
@@ -159,7 +179,10 @@ Status RunKeys::Add(Grant grant, const std::optional<PublicKey>& own, MemberKey*
                                 ShortTextOf(grant.key)));
   }
   DSLIDE_RETURN_IF_ERROR(ring_.Allow(grant));
-  if (!own) DSLIDE_RETURN_IF_ERROR(WriteKeyOf(grant.name, *invitation));
+  if (!own) {
+    drawn_ = grant.name;
+    DSLIDE_RETURN_IF_ERROR(WriteKeyOf(grant.name, kDrawnSuffix, *invitation));
+  }
   *key = *std::move(invitation);
   return {};
 }
@@ -178,12 +201,12 @@ Status RunKeys::Quarantine(const PublicKey& key, int64_t now_s) {
 Result<MemberKey> RunKeys::Rotate(const std::string& name, int64_t now_s, int64_t until_s) {
   MemberKey key;
   const Status changed = Change([&]() -> Status {
-    const auto& grants = ring_.grants();
-    const auto newest = std::ranges::max_element(
-        grants, {}, [&](const Grant& grant) { return grant.name == name ? grant.added_s : -1; });
-    if (newest == grants.end() || newest->name != name) {
-      return BadInput(fmt::format("no key has the name {}", Printable(name)));
+    // The last one: a second may have two, and a clock may have been set back.
+    const Grant* newest = nullptr;
+    for (const Grant& grant : ring_.grants()) {
+      if (grant.name == name) newest = &grant;
     }
+    if (newest == nullptr) return BadInput(fmt::format("no key has the name {}", Printable(name)));
     Grant next = *newest;
     if (next.expires_s != 0) next.expires_s = now_s + (next.expires_s - next.added_s);
     next.added_s = now_s;

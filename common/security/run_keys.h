@@ -14,6 +14,7 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "common/data/file_lock.h"
 #include "common/security/key_ring.h"
 #include "common/security/member_key.h"
 
@@ -49,15 +50,18 @@ class RunKeys {
  private:
   explicit RunKeys(std::string directory) : directory_(std::move(directory)) {}
   std::string RingPath() const { return directory_ + "/members"; }
-  // Reads the ring anew, changes it and writes it, while no other process does. A change that fails
-  // leaves the ring and its file as they were.
+  Result<FileLock> Lock() const;
+  // Reads the ring anew, changes it and writes it, while no other process does; then the key that
+  // the change has drawn takes its place. A change that fails leaves the ring and the files as they
+  // were.
   Status Change(const std::function<Status()>& change);
   Status Add(Grant grant, const std::optional<PublicKey>& own, MemberKey* key);
   // What a member needs, without its own key.
   Result<MemberKey> Invitation() const;
-  Status WriteKeyOf(const std::string& name, MemberKey key) const;
+  Status WriteKeyOf(const std::string& name, const std::string& suffix, const MemberKey& key) const;
 
   std::string directory_;
+  std::string drawn_;  // whose key the last change has drawn; "": nobody's
   KeyPair scheduler_;
   KeyRing ring_;
   std::string ring_version_;  // of the file that was read

@@ -108,11 +108,13 @@ size_t ServerCore::senders() const {
   return generation_ ? generation_->requests.Senders().size() : 0;
 }
 
-bool ServerCore::MayAsk(const std::string& address) const {
+bool ServerCore::MayAsk(const std::string& address, Incarnation server) const {
   if (!generation_) return false;
-  return std::ranges::any_of(generation_->seat.plan.servers,
-                             [&](const PlanServer& server) { return server.address == address; }) ||
-         generation_->slots.MayAsk(address);
+  const auto is_it = [&](const PlanServer& other) {
+    return other.address == address && other.incarnation == server;
+  };
+  return std::ranges::any_of(generation_->seat.plan.servers, is_it) ||
+         generation_->slots.MayAsk(is_it);
 }
 
 ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message, int64_t now_us) {

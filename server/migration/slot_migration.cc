@@ -336,12 +336,10 @@ void SlotMigration::ReleaseSlot(SlotId slot, ServerOutbox* out) {
   out->Submit(SlotJob{SlotJob::Kind::kRelease, {slot}});
 }
 
-bool SlotMigration::MayAsk(const std::string& address) const {
-  return std::ranges::any_of(
-             fetcher_.slots(),
-             [&](SlotId slot) { return fetcher_.SourceOf(slot)->address == address; }) ||
-         std::ranges::any_of(release_,
-                             [&](const auto& e) { return e.second.to.address == address; });
+bool SlotMigration::MayAsk(const std::function<bool(const PlanServer&)>& is_it) const {
+  return std::ranges::any_of(fetcher_.slots(),
+                             [&](SlotId slot) { return is_it(*fetcher_.SourceOf(slot)); }) ||
+         std::ranges::any_of(release_, [&](const auto& e) { return is_it(e.second.to); });
 }
 
 void SlotMigration::CheckInvariants(const ServerSeat& seat) const {

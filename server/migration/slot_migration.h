@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -81,7 +82,7 @@ class SlotMigration {
   // Whether another server still copies a slot that has left.
   bool keeps_slots_for_others() const { return !leaving_.empty(); }
   // Whether a slot comes from the server at this address, or the server has to release one.
-  bool MayAsk(const std::string& address) const;
+  bool MayAsk(const std::function<bool(const PlanServer&)>& is_it) const;
 
   void CheckInvariants(const ServerSeat& seat) const;
 

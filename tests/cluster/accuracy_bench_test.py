@@ -26,9 +26,16 @@ def write_set(directory):
                        text=True, check=True)
 
 
-def run(bench, build, directory, *arguments):
+def write_text(directory):
+    for name in ("train", "dev"):
+        lines = [json.dumps({"text": f"word{i % 5} here", "labels": [f"label{i % 5}"]}) for i in range(200)]
+        subprocess.run(["zstd", "-qo", f"{directory}/{name}.jsonl.zst"], input="\n".join(lines), text=True,
+                       check=True)
+
+
+def run(bench, build, directory, *arguments, data="set"):
     process = subprocess.run(
-        [bench, "--build", build, "--data", f"{directory}/set", "--on", "dev", "--hidden", "16",
+        [bench, "--build", build, "--data", f"{directory}/{data}", "--on", "dev", "--hidden", "16",
          "--epochs", "4", "--results", f"{directory}/results.jsonl", "--plot", directory,
          "--set", "train.batch=16", *arguments],
         capture_output=True, text=True, check=False, env=os.environ | {"TMPDIR": directory})
@@ -53,8 +60,12 @@ def main():
         again = run(bench, build, directory, *asked, "--repeats", "2")
         assert again.stderr.count("seed 2") == 3 and "seed 1" not in again.stderr, again.stderr
         assert again.stdout.count("\n") == 2 + 3, again.stdout
+        os.mkdir(f"{directory}/text")
+        write_text(f"{directory}/text")
+        row, = json.loads(run(bench, build, directory, "--json", data="text").stdout)["rows"]
+        assert row["p_at_1"] > 90, row
         left = sorted(map(os.path.basename, glob.glob(f"{directory}/*")))
-        assert left == ["accuracy-set.svg", "results.jsonl", "set"], left
+        assert left == ["accuracy-set.svg", "accuracy-text.svg", "results.jsonl", "set", "text"], left
 
 
 if __name__ == "__main__":

@@ -23,6 +23,10 @@ TEST_CASE("nearest: distances by hand") {
 TEST_CASE("nearest: a long word is not cut within a character") {
   CHECK(Printable("") == "(empty)");
   CHECK(Printable("a\tb") == "a?b");
+  const std::string key(43, 'k');
+  CHECK(Printable("dslide://h:77/" + key + "/" + key) == "dslide://...");
+  CHECK(Printable("see dslide://h:77/" + key) == "see dslide://...");
+  CHECK(Printable(key) == "(a key)");
   CHECK(Printable(std::string(99, 'a') + "ü") == std::string(99, 'a') + "...");
 }
 

@@ -1,6 +1,8 @@
 #include "common/security/run_keys.h"
 
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -308,6 +310,37 @@ TEST_CASE_FIXTURE(Fixture, "run keys: a rotated key is as good as the one before
   REQUIRE(grant != nullptr);
   CHECK(grant->CountsAt(kNow + 500));
   CHECK(grant->expires_s == kNow + 600);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run keys: two keys of one second, and the next one counts for ever") {
+  RunKeys keys = Draw();
+  REQUIRE(keys.Allow(Worker("alice"), std::nullopt).ok());
+  REQUIRE(keys.Rotate("alice", kNow, kNow + 60).ok());
+  const auto third = keys.Rotate("alice", kNow + 2, kNow + 62);
+  REQUIRE(third.ok());
+  CHECK(keys.ring().Find(KeyPairOf(*third->secret_key).public_key)->expires_s == 0);
+  CHECK_FALSE(std::filesystem::exists(keys.FileOf("alice") + ".drawn"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "run keys: a change that cannot be stored leaves the key's file") {
+  RunKeys keys = Draw();
+  const std::string before = *ReadWholeFile(keys.FileOf("worker"));
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(keys.Allow(Worker("worker-" + std::to_string(i)), std::nullopt).ok());
+  }
+  // Room for a key's file, and not for the ring.
+  rlimit limit{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+  const auto old_action = signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{1000, limit.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const auto rotated = keys.Rotate("worker", kNow, kNow);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  signal(SIGXFSZ, old_action);
+  REQUIRE_FALSE(rotated.ok());
+  CHECK(rotated.error().message.find("/keys/members") != std::string::npos);
+  CHECK(*ReadWholeFile(keys.FileOf("worker")) == before);
+  CHECK_FALSE(std::filesystem::exists(keys.FileOf("worker") + ".drawn"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "run keys: a change that fails leaves the ring as it was") {
