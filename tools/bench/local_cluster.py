@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -174,3 +175,14 @@ def check_build(build, programs=()):
             raise BenchError(f"{build}/bin/{program} is missing; build it by 'cmake --preset release "
                              "&& cmake --build --preset release', or name another build directory "
                              "by --build", 2)
+    cache = f"{build}/CMakeCache.txt"
+    if os.path.exists(cache):
+        with open(cache, encoding="utf-8") as file:
+            if "DSLIDE_QUICK_BUILD:BOOL=ON" in file.read():
+                print(f"{build} is a quick build for tests, which is slower; configure it by "
+                      "-DDSLIDE_QUICK_BUILD=OFF", file=sys.stderr)
+
+
+def end_at_sigterm():
+    """SIGTERM ends the program as Ctrl-C does: what it has made is removed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

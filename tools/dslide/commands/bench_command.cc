@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/app/executable.h"
+#include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/base/process.h"
 #include "common/config/config_keys.h"
@@ -207,6 +208,9 @@ Status Ranking(const ParsedArguments& arguments, const EngineBenchOptions& optio
 Status Bench(const ParsedArguments& arguments) {
   const Result<EngineBenchOptions> options = OptionsFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(options);
+#ifdef DSLIDE_QUICK_BUILD
+  LogWarning("this is a quick build for tests, which is slower");
+#endif
   const std::string& benchmark = arguments.Positional()[0];
   if (benchmark == "engine") return Engine(arguments, *options);
   if (benchmark == "cluster") return Cluster(arguments, *options);
