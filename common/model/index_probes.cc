@@ -21,6 +21,7 @@ double Recall(const std::shared_ptr<const Model>& model, const Matrix& hidden,
   RankRequest request;
   request.k = kIndexRecallAt;
   request.search = ModelSearch::kIndex;
+  request.fills_up = false;
   Matrix one(1, hidden.cols);
   size_t both = 0;
   for (uint32_t i = 0; i < hidden.rows; ++i) {

@@ -16,7 +16,9 @@ Model::Model(ModelInfo info, const ModelArrays& arrays,
       preprocessor_(std::move(preprocessor)),
       owner_(std::move(owner)) {
   for (uint32_t p = 0; p < positions(); ++p) {
-    if (arrays_.label_of[p] != kNoLabel) position_of_[arrays_.label_of[p]] = p;
+    if (arrays_.label_of[p] == kNoLabel) continue;
+    position_of_[arrays_.label_of[p]] = p;
+    if (!IsSilent(arrays_.bias[p])) ++live_labels_;
   }
   const auto name_of = [this](uint32_t label) -> const std::string& {
     return info_.label_names[label];

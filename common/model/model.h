@@ -18,6 +18,7 @@
 #include "common/config/config.h"
 #include "common/math/int8/int8_scan.h"
 #include "common/run/dense_layers.h"
+#include "common/run/silence.h"
 #include "common/text/preprocessor.h"
 
 namespace dslide {
@@ -73,6 +74,9 @@ class Model {
   uint32_t CellEnd(uint32_t cell) const { return arrays_.cell_ends[cell]; }
   // Where the neuron of a label is. REQUIRES label < N.
   uint32_t PositionOf(uint32_t label) const { return position_of_[label]; }
+  // Whether a stream has forgotten the label (common/run/silence.h). REQUIRES label < N.
+  bool IsForgotten(uint32_t label) const { return IsSilent(arrays_.bias[PositionOf(label)]); }
+  uint32_t live_labels() const { return live_labels_; }  // without those that are forgotten
   // The mean neurons of the cells, filled up to whole panels.
   const Int8Panels& cell_rows() const { return cell_rows_; }
   std::span<const float> cell_biases() const { return cell_biases_; }
@@ -96,7 +100,8 @@ class Model {
   ModelInfo info_;
   ModelArrays arrays_;
   std::vector<uint32_t> position_of_;  // [N]
-  std::vector<uint32_t> by_name_;      // labels by info_.label_names
+  uint32_t live_labels_ = 0;
+  std::vector<uint32_t> by_name_;  // labels by info_.label_names
   Int8Panels cell_rows_;
   std::vector<float> cell_biases_;
   std::shared_ptr<const DenseWeights> dense_;

@@ -32,6 +32,21 @@ bool ScanIsCheaper(const Model& model, uint32_t samples) {
   return samples >= kSamples && model.info().probes > model.cells() / kShare;
 }
 
+uint32_t WantedOf(const RankRequest& request, size_t sample) {
+  return request.own_k.empty() ? request.k : request.own_k[sample];
+}
+
+// Appends a row of `from` to *to.
+void AppendRow(const RankedLabels& from, size_t row, RankedLabels* to) {
+  const uint32_t begin = from.best.offsets[row], end = from.best.offsets[row + 1];
+  for (uint32_t e = begin; e < end; ++e) {
+    to->best.ids.push_back(from.best.ids[e]);
+    to->best.scores.push_back(from.best.scores[e]);
+    if (!from.probabilities.empty()) to->probabilities.push_back(from.probabilities[e]);
+  }
+  to->best.offsets.push_back(static_cast<uint32_t>(to->best.ids.size()));
+}
+
 }  // namespace
 
 std::string_view SearchName(ModelSearch search) {
@@ -109,7 +124,54 @@ Matrix Ranker::Embed(const SparseRows& features) const {
 }
 
 RankedLabels Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
-  DSLIDE_CHECK(hidden.cols == model_->info().hidden() && request.k > 0);
+  RankedLabels ranking = RankOnce(hidden, request);
+  if (cells_ && request.fills_up) FillUp(Short(ranking, request), hidden, request, &ranking);
+  return ranking;
+}
+
+std::vector<uint32_t> Ranker::Short(const RankedLabels& ranking, const RankRequest& request) const {
+  std::vector<uint32_t> samples;
+  for (uint32_t i = 0; i < samples_.size(); ++i) {
+    const auto found = static_cast<uint32_t>(ranking.best.Ids(i).size());
+    if (found >= std::min(WantedOf(request, i), model_->live_labels())) continue;
+    if (samples_[i].TakesAllowedOnly()) continue;  // which are scored without a search
+    const auto denied =
+        request.filters.empty()
+            ? 0
+            : std::ranges::count_if(request.filters[i].denied, [this](uint32_t label) {
+                return label < model_->info().labels() && !model_->IsForgotten(label);
+              });
+    if (found + denied < model_->live_labels()) samples.push_back(i);
+  }
+  return samples;
+}
+
+void Ranker::FillUp(const std::vector<uint32_t>& samples, const Matrix& hidden,
+                    const RankRequest& request, RankedLabels* ranking) {
+  if (samples.empty()) return;
+  Matrix queries(static_cast<uint32_t>(samples.size()), hidden.cols);
+  std::vector<LabelFilter> filters;
+  std::vector<uint32_t> own_k;
+  for (size_t s = 0; s < samples.size(); ++s) {
+    std::copy_n(hidden.row(samples[s]), hidden.cols, queries.row(s));
+    if (!request.filters.empty()) filters.push_back(request.filters[samples[s]]);
+    own_k.push_back(WantedOf(request, samples[s]));
+  }
+  RankRequest again = request;
+  again.search = ModelSearch::kScan;
+  again.filters = filters;
+  again.own_k = own_k;
+  const RankedLabels scanned = RankOnce(queries, again);
+  RankedLabels filled;
+  for (size_t i = 0, s = 0; i < hidden.rows; ++i) {
+    const bool is_short = s < samples.size() && samples[s] == i;
+    is_short ? AppendRow(scanned, s++, &filled) : AppendRow(*ranking, i, &filled);
+  }
+  *ranking = std::move(filled);
+}
+
+RankedLabels Ranker::RankOnce(const Matrix& hidden, const RankRequest& request) {
+  DSLIDE_CHECK(hidden.cols == model_->info().hidden());
   const bool no_index = request.search == ModelSearch::kIndex && model_->info().probes == 0;
   const ModelSearch search = IsLinear(model_->info().config.model) ? ModelSearch::kExact
                              : no_index                            ? ModelSearch::kScan
@@ -117,28 +179,29 @@ RankedLabels Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
   const bool softmax = model_->info().config.model.loss == Loss::kSoftmax;
   sums_ = request.probabilities && softmax;
   const bool rescore = search != ModelSearch::kExact && !model_->arrays().weights.empty();
-  const uint32_t kept = rescore ? std::max(2 * request.k, kLeastRescored) : request.k;
   samples_.clear();
   bool any = false;
   for (uint32_t i = 0; i < hidden.rows; ++i) {
     const LabelFilter* filter = request.filters.empty() ? nullptr : &request.filters[i];
-    samples_.push_back({TopKHeap(kept), filter});
+    const uint32_t k = WantedOf(request, i);
+    DSLIDE_CHECK(k > 0);
+    samples_.push_back({TopKHeap(rescore ? std::max(2 * k, kLeastRescored) : k), filter});
     any = any || sums_ || !samples_.back().TakesAllowedOnly();
   }
+  cells_ = any && search == ModelSearch::kIndex && !ScanIsCheaper(*model_, hidden.rows);
   if (any && search == ModelSearch::kExact) {
     ScoreExactly(hidden);
   } else if (any) {
     queries_.Resize(hidden.rows);
     queries_.Set(0, hidden.rows, hidden.data.data(), kernels_);
-    search == ModelSearch::kScan || ScanIsCheaper(*model_, hidden.rows) ? ScoreAll()
-                                                                        : ScoreCells(hidden);
+    cells_ ? ScoreCells(hidden) : ScoreAll();
   }
 
   RankedLabels ranking;
   for (uint32_t i = 0; i < hidden.rows; ++i) {
     Sample& sample = samples_[i];
     const float* h = hidden.row(i);
-    TopKHeap best(request.k);
+    TopKHeap best(WantedOf(request, i));
     Sample::ExpSum allowed;
     if (sample.TakesAllowedOnly()) {
       for (const uint32_t label : *sample.filter->allowed) {

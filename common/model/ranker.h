@@ -39,6 +39,9 @@ struct RankRequest {
   ModelSearch search = ModelSearch::kScan;
   bool probabilities = false;
   std::span<const LabelFilter> filters = {};  // [B], or empty
+  std::span<const uint32_t> own_k = {};       // [B] instead of `k`, or empty
+  // A sample for which kIndex finds fewer labels than k, though there are more, is ranked by kScan.
+  bool fills_up = true;
 };
 
 struct RankedLabels {
@@ -60,14 +63,19 @@ class Ranker {
 
   // The activations of samples, [B x H]. REQUIRES feature ids < D.
   Matrix Embed(const SparseRows& features) const;
-  // REQUIRES hidden.cols == H, finite values, not negative with relu, k > 0, label ids of filters
-  // < N. kIndex without an index is kScan. A linear model is always searched exactly, as far as its
-  // rows are stored so: the queries of int8 scans are not negative.
+  // REQUIRES hidden.cols == H, finite values, not negative with relu, every k > 0, label ids of
+  // filters < N. kIndex without an index is kScan. A linear model is always searched exactly, as
+  // far as its rows are stored so: the queries of int8 scans are not negative.
   RankedLabels Rank(const Matrix& hidden, const RankRequest& request);
 
  private:
   struct Sample;  // the best of one sample so far
 
+  RankedLabels RankOnce(const Matrix& hidden, const RankRequest& request);
+  // The samples that have fewer labels than they could have.
+  std::vector<uint32_t> Short(const RankedLabels& ranking, const RankRequest& request) const;
+  void FillUp(const std::vector<uint32_t>& samples, const Matrix& hidden,
+              const RankRequest& request, RankedLabels* ranking);
   void ScoreExactly(const Matrix& hidden);
   void ScoreAll();
   void ScoreCells(const Matrix& hidden);
@@ -82,7 +90,8 @@ class Ranker {
   size_t panel_bytes_;
   // Of the request in progress.
   std::vector<Sample> samples_;
-  bool sums_ = false;  // whether samples sum exponentials up
+  bool sums_ = false;   // whether samples sum exponentials up
+  bool cells_ = false;  // whether not all rows were searched, but those of some cells
   Int8Panels queries_;
   // Scratch.
   std::vector<float> logits_, wide_, cell_logits_;

@@ -169,6 +169,42 @@ TEST_CASE("ranker: samples ranked together and alone get the same labels") {
   }
 }
 
+TEST_CASE("ranker: a sample for which the index finds too few labels gets those of a scan") {
+  ModelBuilder::Options options;
+  options.cells = 25;
+  Ranker ranker(kSmall.Build(options)->WithProbes(1, 0.5f), BestKernels());
+  const Matrix hidden = ranker.Embed(SmallSamples(4, kFeatures, 6));
+  // The first wants few labels, the second more than a cell has, the third more than there are, the
+  // fourth few of those that are left.
+  const std::vector<uint32_t> own_k = {3, 200, 600, 5};
+  std::vector<LabelFilter> filters(4);
+  for (uint32_t label = 0; label < 480; ++label) filters[3].denied.push_back(label);
+  RankRequest request;
+  request.own_k = own_k;
+  request.filters = filters;
+  request.probabilities = true;
+  request.search = ModelSearch::kScan;
+  const RankedLabels scanned = ranker.Rank(hidden, request);
+  request.search = ModelSearch::kIndex;
+  const RankedLabels ranked = ranker.Rank(hidden, request);
+  request.fills_up = false;
+  const RankedLabels first = ranker.Rank(hidden, request);
+  REQUIRE(ranked.probabilities.size() == ranked.best.ids.size());
+  CHECK(std::ranges::equal(ranked.best.Ids(0), first.best.Ids(0)));
+  CHECK(ranked.probabilities[0] == first.probabilities[0]);
+  const std::vector<size_t> wanted = {3, 200, 500, 5};
+  for (uint32_t i = 1; i < 4; ++i) {
+    CHECK(first.best.Ids(i).size() < wanted[i]);
+    REQUIRE(ranked.best.Ids(i).size() == wanted[i]);
+    for (uint32_t r = 0; r < wanted[i]; ++r) {
+      const uint32_t e = ranked.best.offsets[i] + r, s = scanned.best.offsets[i] + r;
+      CHECK(ranked.best.ids[e] == scanned.best.ids[s]);
+      CHECK(ranked.best.scores[e] == scanned.best.scores[s]);
+      CHECK(ranked.probabilities[e] == scanned.probabilities[s]);
+    }
+  }
+}
+
 TEST_CASE("ranker: filters keep labels out, or let only some in, whatever the search") {
   const SparseRows samples = SmallSamples(2, kFeatures, 7);
   const std::vector<double> logits = kSmall.Logits(samples, 0);
@@ -214,6 +250,7 @@ TEST_CASE("ranker: labels that a stream has forgotten are never among the best")
     options.int8_only = int8_only;
     options.cells = 20;
     const auto model = small.Build(options);
+    CHECK(model->live_labels() == live);
     Ranker ranker(model->WithProbes(model->cells(), 1), BestKernels());
     const Matrix hidden = ranker.Embed(SmallSamples(3, kFeatures, 4));
     RankRequest request;

@@ -89,6 +89,31 @@ TEST_CASE("serve: a model of numbers takes features, and says so when it gets a 
         "feature 30 is not below the model's 30");
 }
 
+TEST_CASE("serve: an index that looks into few cells gives as many labels as are asked for") {
+  const SmallModel small(30, 24, 500, 1);
+  ModelBuilder::Options options;
+  options.cells = 25;
+  ServeFixture serve(small.Build(options)->WithProbes(1, 0.5f));
+  const auto ask = [](Json more) {
+    more.update({{"features", {{"0", 1}, {"7", 2}}}});
+    return more.dump();
+  };
+  const Names all = serve.Predict(ask({{"k", 500}}));
+  CHECK(all[0].size() == 500);
+  CHECK(all == serve.Predict(ask({{"k", 500}, {"search", "scan"}})));
+  CHECK(serve.Predict(ask({{"k", 1000}}))[0].size() == 500);
+  const std::vector<std::string> best(all[0].begin(), all[0].begin() + 400);
+  const Names others = serve.Predict(ask({{"k", 5}, {"deny", best}}));
+  CHECK(others == Names{{all[0].begin() + 400, all[0].begin() + 405}});
+  const Json labels =
+      serve
+          .Post("/v2/models/words/infer", R"({"inputs": [{"name": "features", "shape": [1],
+          "datatype": "BYTES", "data": ["0:1 7:2"]}], "parameters": {"k": 500}})")
+          .json["outputs"][0]["data"];
+  REQUIRE(labels.size() == 500);
+  CHECK(labels[499] == all[0][499]);
+}
+
 TEST_CASE("serve: labels that a sample has already are left out") {
   const SmallModel small(30, 24, 500, 1);
   ServeFixture serve(small.Build());

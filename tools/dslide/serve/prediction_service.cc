@@ -164,12 +164,11 @@ class PredictionService::Worker {
   void Rank(std::span<const Place> places, ModelSearch search) {
     SparseRows features;
     std::vector<LabelFilter> filters;
-    RankRequest ranked;
-    ranked.k = 0;
+    std::vector<uint32_t> own_k;
     for (const Place& place : places) {
       const PredictionRequest& request = place.asked->request;
       Encode(request.samples[place.sample], &features);
-      ranked.k = std::max(ranked.k, request.k);
+      own_k.push_back(request.k);
       filters.push_back(place.asked->filter);
       if (!request.exclude_own) continue;
       const auto own = model_->OwnLabels(features.Ids(features.rows() - 1));
@@ -177,6 +176,8 @@ class PredictionService::Worker {
       denied.insert(denied.end(), own.begin(), own.end());
       std::ranges::sort(denied);
     }
+    RankRequest ranked;
+    ranked.own_k = own_k;
     ranked.search = search;
     ranked.probabilities = true;
     ranked.filters = filters;
@@ -185,9 +186,7 @@ class PredictionService::Worker {
     for (size_t i = 0; i < places.size(); ++i) {
       const PredictionRequest& request = places[i].asked->request;
       auto& predictions = places[i].asked->predictions[places[i].sample];
-      const uint32_t begin = ranking.best.offsets[i];
-      const uint32_t end = std::min(ranking.best.offsets[i + 1], begin + request.k);
-      for (uint32_t e = begin; e < end; ++e) {
+      for (uint32_t e = ranking.best.offsets[i]; e < ranking.best.offsets[i + 1]; ++e) {
         const float probability = ranking.probabilities[e];
         if (probability < request.threshold) break;
         predictions.push_back({ranking.best.ids[e], ranking.best.scores[e], probability});

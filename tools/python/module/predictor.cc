@@ -36,7 +36,8 @@ class Predictor::Thread {
     if (model->preprocessor() != nullptr) encoder_.emplace(*model->preprocessor());
   }
 
-  Result<RankedLabels> Rank(const Samples& samples, size_t begin, size_t end, RankRequest request) {
+  Result<RankedLabels> Rank(const Samples& samples, size_t begin, size_t end,
+                            const RankRequest& request) {
     SparseRows features;
     for (size_t i = begin; i < end; ++i) {
       const Status read = Read(samples, i, &features);
@@ -50,14 +51,7 @@ class Predictor::Thread {
       }
     }
     RankedLabels ranking = ranker_.Rank(hidden, request);
-    const auto complete = [&] {
-      return ranking.best.ids.size() == (end - begin) * size_t{request.k};
-    };
-    if (!complete() && request.search == ModelSearch::kIndex) {
-      request.search = ModelSearch::kScan;
-      ranking = ranker_.Rank(hidden, request);
-    }
-    if (!complete()) {
+    if (ranking.best.ids.size() != (end - begin) * size_t{request.k}) {
       return BadInput(fmt::format("samples {} to {}: logits that are no numbers", begin, end - 1));
     }
     return ranking;

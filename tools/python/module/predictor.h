@@ -39,7 +39,7 @@ class Predictor {
     float* logits;
     float* probabilities;
   };
-  // REQUIRES 0 < k <= N. A sample for which kIndex finds fewer than k labels is ranked by kScan.
+  // REQUIRES 0 < k <= N.
   Status Rank(const Samples& samples, uint32_t k, ModelSearch search, size_t threads,
               const Best& best) const;
 
