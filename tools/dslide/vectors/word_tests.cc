@@ -29,7 +29,7 @@ struct Question {
   size_t section;
 };
 
-// Ranks from 1; equal values have the mean of theirs.
+// Ranks from 1; equal values have the mean of theirs. REQUIRES finite values.
 std::vector<double> RanksOf(const std::vector<double>& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -100,16 +100,18 @@ Result<SimilarityResult> ComparePairs(const WordVectors& vectors, const std::str
     double judgement = 0;
     const std::string number = words.size() == 3 ? words[2] : "";
     const auto read = std::from_chars(number.data(), number.data() + number.size(), judgement);
-    if (number.empty() || read.ec != std::errc() || read.ptr != number.data() + number.size()) {
+    if (number.empty() || read.ec != std::errc() || read.ptr != number.data() + number.size() ||
+        !std::isfinite(judgement)) {
       return stream->BadLine("expected two words and a number");
     }
     const auto a = vectors.Find(words[0]), b = vectors.Find(words[1]);
-    if (!a || !b) {
+    const double cosine = a && b ? double{vectors.Cosine(*a, *b)} : NAN;
+    if (!std::isfinite(cosine)) {
       ++result.left_out;
       continue;
     }
     ++result.pairs;
-    cosines.push_back(double{vectors.Cosine(*a, *b)});
+    cosines.push_back(cosine);
     judgements.push_back(judgement);
   }
   result.spearman = Spearman(cosines, judgements);

@@ -28,7 +28,7 @@ Result<AnalogyResult> AskAnalogies(const WordVectors& vectors, const std::string
 
 struct SimilarityResult {
   uint64_t pairs = 0;
-  uint64_t left_out = 0;  // with words that the model lacks
+  uint64_t left_out = 0;  // with words that the model lacks, or whose vectors are no numbers
   double spearman = 0;    // rank correlation of cosines and judgements; equal ones share ranks
 };
 
@@ -36,7 +36,7 @@ struct SimilarityResult {
 // begins a comment. Errors as above.
 Result<SimilarityResult> ComparePairs(const WordVectors& vectors, const std::string& path);
 
-// Of two lists of one length; 0 if one of them is constant.
+// Of two lists of one length; 0 if one of them is constant. REQUIRES finite values.
 double Spearman(const std::vector<double>& x, const std::vector<double>& y);
 
 }  // namespace dslide
