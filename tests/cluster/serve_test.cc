@@ -1,16 +1,21 @@
 // A trained model in one file, and served over HTTP by a real process while newer ones come.
+#include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <httplib.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "common/base/process.h"
 #include "tests/cluster/cluster.h"
 
 namespace dslide::serve_test {
@@ -198,6 +203,56 @@ TEST_CASE("serve: a signal ends it while a model is loaded") {
   CHECK(answer->status == 200);
   served.process().Signal(SIGTERM);
   CHECK(served.process().Wait() == 0);
+}
+
+// A connection that sends a request and does not read its answer.
+class Impatient {
+ public:
+  Impatient(int port, const std::string& body) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+    const std::string request =
+        "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) +
+        "\r\n\r\n" + body;
+    REQUIRE(send(socket_, request.data(), request.size(), 0) ==
+            static_cast<ssize_t>(request.size()));
+  }
+  Impatient(const Impatient&) = delete;
+  ~Impatient() { close(socket_); }
+
+ private:
+  int socket_;
+};
+
+TEST_CASE("serve: a second signal ends it at once, whatever waits") {
+  constexpr int kWaiting = 200;
+  TestRun run;
+  REQUIRE(run.Train({"--set", "train.epochs=1"})->Wait() == 0);
+  Served served(&run, run.run_directory(), {"--threads", "1", "--timeout-ms", "3600000"});
+  // As much work as a request may ask for.
+  Json large = {{"k", 100}, {"samples", Json::array()}};
+  for (int i = 0; i < 1000; ++i) large["samples"].push_back({{"features", {{"7", 1}}}});
+  const std::string body = large.dump();
+  const int64_t asked_ms = MonotonicMillis();
+  const auto answer = served.Client().Post("/predict", body, "application/json");
+  REQUIRE(answer);
+  CHECK(answer->status == 200);
+  const int64_t one_ms = MonotonicMillis() - asked_ms;
+  std::deque<Impatient> waiting;
+  for (int i = 0; i < kWaiting; ++i) waiting.emplace_back(served.port(), body);
+  served.process().Signal(SIGTERM);
+  const int64_t signalled_ms = MonotonicMillis();
+  REQUIRE(WaitFor([&] { return MonotonicMillis() - signalled_ms > StopSignals::kSameMs + 100; }));
+  REQUIRE(served.process().Running());
+  served.process().Signal(SIGTERM);
+  const int64_t again_ms = MonotonicMillis();
+  CHECK(served.process().Wait() == 0);
+  CHECK(Contains(served.process().Errors(), "some requests were not answered"));
+  // Far less than their answers would have taken.
+  CHECK(MonotonicMillis() - again_ms < kWaiting / 4 * one_ms);
 }
 
 TEST_CASE("serve: with a token nobody is answered without it, but who asks for its health") {

@@ -105,7 +105,8 @@ std::optional<LoadedModel> LoadUnlessStopped(ServedSource* source, StopSignals* 
   return loaded.get();
 }
 
-// Ends the process where a thread may still load a model, which would read objects that are gone.
+// Ends the process where a thread may still load a model, which would read objects that are gone,
+// or where others predict what nobody waits for any more.
 [[noreturn]] void EndAtOnce() {
   std::fflush(nullptr);
   std::_Exit(0);
@@ -206,6 +207,7 @@ Status Serve(const ParsedArguments& arguments) {
   if (!Drain(server->get(), &stop)) {
     LogWarning(fmt::format("some requests were not answered within {} s, or before a second signal",
                            kDrainMs / 1000));
+    EndAtOnce();
   }
   if (loading == Loading::kUnfinished) EndAtOnce();
   return {};
