@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <future>
 #include <set>
 
@@ -461,6 +462,95 @@ TEST_CASE("serve: threads that have nothing to do keep no model that was replace
   for (int i = 0; i < 20; ++i) serve.Predict(R"({"features": {"1": 1}})");
   serve.service().SetModel(small.Build());
   CHECK(gone.get_future().wait_for(std::chrono::minutes(1)) == std::future_status::ready);
+}
+
+// Reads requests whose body is NAME or NAME:SAMPLES, and notes what is done.
+class Noting final : public Dialect {
+ public:
+  std::string_view name() const override { return "noting"; }
+  std::variant<PredictionRequest, Refusal> Parse(const HttpRequest& request) const override {
+    Note("read " + request.body);
+    if (during_) during_(request.body);
+    PredictionRequest asked;
+    asked.id = request.body;
+    const size_t colon = request.body.find(':');
+    asked.samples.resize(colon == std::string::npos ? 1
+                                                    : std::stoul(request.body.substr(colon + 1)));
+    return asked;
+  }
+  std::string Answer(const Model&, const std::string&, const PredictionRequest& request,
+                     const Predictions&) const override {
+    Note("answer " + request.id);
+    return "";
+  }
+  std::string Refuse(const Refusal& refusal) const override {
+    Note(std::to_string(refusal.status));
+    return "";
+  }
+  // What is called while a request is read.
+  void SetDuring(std::function<void(const std::string&)> during) { during_ = std::move(during); }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  void Note(const std::string& note) const { notes_.push_back(note); }
+
+  std::function<void(const std::string&)> during_;
+  mutable std::vector<std::string> notes_;  // of one thread
+};
+
+// What a service with one thread does with requests that come while it reads the first.
+std::vector<std::string> Done(const std::vector<std::string>& requests, int64_t limit_ms,
+                              const std::function<void(const std::string&)>& during = nullptr) {
+  Noting dialect;
+  std::promise<void> first_is_read, all_came;
+  dialect.SetDuring([&](const std::string& body) {
+    if (body == "first") {
+      first_is_read.set_value();
+      all_came.get_future().wait();
+    }
+    if (during) during(body);
+  });
+  ServeMetrics metrics;
+  PredictionService::Options options;
+  options.limit_ms = limit_ms;
+  {
+    PredictionService service(options, WordModel(), &metrics);
+    const auto submit = [&](const std::string& body) {
+      service.Submit({.method = "POST", .path = "", .type = "", .encoding = "", .body = body},
+                     dialect, [](const HttpResponse&) {});
+    };
+    submit("first");
+    first_is_read.get_future().wait();
+    for (const std::string& body : requests) submit(body);
+    all_came.set_value();
+  }  // answers what is waiting
+  return {dialect.notes().begin() + 2, dialect.notes().end()};  // without those of the first
+}
+
+TEST_CASE("serve: requests are answered together as far as they have few samples") {
+  constexpr int64_t kLong = 1'000'000'000;
+  CHECK(Done({"a", "b:2", "c"}, kLong) == std::vector<std::string>{"read a", "read b:2", "read c",
+                                                                   "answer a", "answer b:2",
+                                                                   "answer c"});
+  // One that is small does not wait for all that are large.
+  CHECK(Done({"a", "b:1000", "c:1000", "d"}, kLong) ==
+        std::vector<std::string>{"read a", "read b:1000", "answer a", "answer b:1000",
+                                 "read c:1000", "answer c:1000", "read d", "answer d"});
+  CHECK(Done({"a:100", "b:150", "c:7", "d"}, kLong) ==
+        std::vector<std::string>{"read a:100", "read b:150", "read c:7", "answer a:100",
+                                 "answer b:150", "read d", "answer c:7", "answer d"});
+}
+
+TEST_CASE("serve: a request that has waited too long for others is refused, and not ranked") {
+  constexpr int64_t kLimitMs = 200;
+  const auto done = Done({"a", "b"}, kLimitMs, [](const std::string& body) {
+    if (body != "b") return;
+    const auto now = [] { return std::chrono::steady_clock::now(); };
+    for (const auto begun = now(); now() - begun < std::chrono::milliseconds(2 * kLimitMs);) {
+    }
+  });
+  CHECK(done.size() >= 2);
+  for (const std::string& note : done) CHECK_FALSE(note.starts_with("answer"));
 }
 
 TEST_CASE("serve: more requests than may wait get 503, and so do those that waited too long") {

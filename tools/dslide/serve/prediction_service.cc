@@ -16,7 +16,7 @@ namespace dslide {
 namespace {
 
 constexpr size_t kMostTaken = 32;      // requests that a thread takes at once
-constexpr size_t kMostRanked = 256;    // samples that are ranked at once
+constexpr size_t kMostRanked = 256;    // samples that are ranked at once, and answered together
 constexpr float kLargestValue = 1e6f;  // of a feature: sums of products stay finite
 constexpr char kJson[] = "application/json";
 
@@ -34,15 +34,15 @@ class PredictionService::Worker {
   void Run() {
     FlushDenormals();
     uint64_t models = 0;
-    while (const auto jobs = service_.Take(&models)) {
+    while (const auto share = service_.AwaitJobs(&models)) {
       Use(service_.model());
-      if (!jobs->empty()) Answer(*jobs);
+      AnswerShare(*share);
     }
   }
 
  private:
   struct Asked {
-    const Job* job;
+    Job job;
     PredictionRequest request;
     LabelFilter filter;
     Predictions predictions;
@@ -61,34 +61,60 @@ class PredictionService::Worker {
     if (model_->preprocessor() != nullptr) encoder_.emplace(*model_->preprocessor());
   }
 
-  void Answer(const std::vector<Job>& jobs) {
-    std::vector<Asked> all;
-    all.reserve(jobs.size());
-    for (const Job& job : jobs) {
-      if (MonotonicMicros() - job.begun_us > 1000 * service_.options_.limit_ms) {
-        Refuse(job, {503, "the server is too busy; try again later"});
-        continue;
+  // Takes one request after the other: those that do not fit beside the others stay for other
+  // threads. Only one that has come here already waits for the others, and for no later ones.
+  void AnswerShare(size_t share) {
+    size_t samples = 0;
+    for (; share > 0 && samples < kMostRanked; --share) {
+      std::optional<Job> job = service_.TryTake();
+      if (!job) break;
+      std::optional<Asked> asked = Understand(*std::move(job));
+      if (!asked) continue;
+      const size_t own = asked->request.samples.size();
+      if (samples > 0 && samples + own > kMostRanked) {
+        AnswerTogether();
+        samples = 0;
       }
-      auto parsed = job.dialect->Parse(job.request);
-      if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
-        Refuse(job, *refusal);
-        continue;
-      }
-      all.push_back({&job, std::get<PredictionRequest>(std::move(parsed)), {}, {}});
-      if (const auto refusal = Prepare(&all.back())) {
-        Refuse(job, *refusal);
-        all.pop_back();
-      }
+      samples += own;
+      together_.push_back(*std::move(asked));
     }
+    AnswerTogether();
+  }
+
+  void AnswerTogether() {
+    std::erase_if(together_, [this](const Asked& asked) { return RefusedLate(asked.job); });
     for (const ModelSearch search :
          {ModelSearch::kIndex, ModelSearch::kScan, ModelSearch::kExact}) {
-      Predict(&all, search);
+      Predict(search);
     }
-    for (const Asked& asked : all) {
-      service_.Answer(*asked.job, 200,
-                      asked.job->dialect->Answer(*model_, service_.options_.name, asked.request,
-                                                 asked.predictions));
+    for (const Asked& asked : together_) {
+      service_.Answer(asked.job, 200,
+                      asked.job.dialect->Answer(*model_, service_.options_.name, asked.request,
+                                                asked.predictions));
     }
+    together_.clear();
+  }
+
+  // Nullopt: it was refused.
+  std::optional<Asked> Understand(Job job) {
+    if (RefusedLate(job)) return std::nullopt;
+    auto parsed = job.dialect->Parse(job.request);
+    if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
+      Refuse(job, *refusal);
+      return std::nullopt;
+    }
+    Asked asked{std::move(job), std::get<PredictionRequest>(std::move(parsed)), {}, {}};
+    if (const auto refusal = Prepare(&asked)) {
+      Refuse(asked.job, *refusal);
+      return std::nullopt;
+    }
+    return asked;
+  }
+
+  bool RefusedLate(const Job& job) {
+    if (MonotonicMicros() - job.begun_us <= 1000 * service_.options_.limit_ms) return false;
+    Refuse(job, {503, "the server is too busy; try again later"});
+    return true;
   }
 
   void Refuse(const Job& job, const Refusal& refusal) {
@@ -149,9 +175,9 @@ class PredictionService::Worker {
     return ids;
   }
 
-  void Predict(std::vector<Asked>* all, ModelSearch search) {
+  void Predict(ModelSearch search) {
     places_.clear();
-    for (Asked& asked : *all) {
+    for (Asked& asked : together_) {
       if (asked.request.search.value_or(service_.options_.search) != search) continue;
       for (size_t s = 0; s < asked.request.samples.size(); ++s) places_.push_back({&asked, s});
     }
@@ -212,7 +238,8 @@ class PredictionService::Worker {
   std::shared_ptr<const Model> model_;
   std::optional<Ranker> ranker_;
   std::optional<Preprocessor::Encoder> encoder_;
-  std::vector<Place> places_;
+  std::vector<Asked> together_;  // that are to be answered next
+  std::vector<Place> places_;    // in these
 };
 
 PredictionService::PredictionService(Options options, std::shared_ptr<const Model> model,
@@ -258,19 +285,21 @@ void PredictionService::Submit(HttpRequest request, const Dialect& dialect,
   Answer(job, 503, dialect.Refuse({503, "the server is too busy; try again later"}));
 }
 
-std::optional<std::vector<PredictionService::Job>> PredictionService::Take(uint64_t* models) {
+std::optional<size_t> PredictionService::AwaitJobs(uint64_t* models) {
   std::unique_lock lock(mutex_);
   waiting_.wait(lock, [&] { return ending_ || !jobs_.empty() || models_ != *models; });
   *models = models_;
   if (ending_ && jobs_.empty()) return std::nullopt;
   // The others get their share.
-  const size_t share = (jobs_.size() + options_.threads - 1) / options_.threads;
-  std::vector<Job> taken;
-  while (taken.size() < std::min(share, kMostTaken)) {
-    taken.push_back(std::move(jobs_.front()));
-    jobs_.pop_front();
-  }
-  return taken;
+  return std::min((jobs_.size() + options_.threads - 1) / options_.threads, kMostTaken);
+}
+
+std::optional<PredictionService::Job> PredictionService::TryTake() {
+  const std::lock_guard lock(mutex_);
+  if (jobs_.empty()) return std::nullopt;
+  std::optional<Job> job = std::move(jobs_.front());
+  jobs_.pop_front();
+  return job;
 }
 
 void PredictionService::Answer(const Job& job, unsigned status, std::string body) const {

@@ -1,8 +1,9 @@
 // Threads that answer prediction requests by a model, several at once where they queue up.
 //
-// A thread takes what is waiting, up to its share, ranks all samples together and answers. A
-// request keeps the model that it began with: SetModel() changes the model of later ones. No thread
-// keeps a former model longer than that: what it has in memory may be large.
+// A thread takes what is waiting, up to its share and to a number of samples, ranks all samples
+// together and answers. A request keeps the model that it began with: SetModel() changes the model
+// of later ones. No thread keeps a former model longer than that: what it has in memory may be
+// large.
 #pragma once
 
 #include <condition_variable>
@@ -28,7 +29,7 @@ class PredictionService {
     std::string name;  // the model's, in answers
     ModelSearch search = ModelSearch::kIndex;
     uint32_t threads = 1;
-    int64_t limit_ms = 10'000;     // a request that waits longer gets 503
+    int64_t limit_ms = 10'000;     // a request that waits longer to be ranked gets 503
     size_t most_waiting = 10'000;  // requests; more get 503
   };
 
@@ -52,9 +53,10 @@ class PredictionService {
   };
   class Worker;
 
-  // What waits, at most a thread's share of it; nothing if more models than `*models` were set,
-  // which becomes their number; nullopt at the end.
-  std::optional<std::vector<Job>> Take(uint64_t* models);
+  // Waits for jobs, or until more models than `*models` were set, which becomes their number.
+  // Returns a thread's share of the jobs, which may be none; nullopt at the end.
+  std::optional<size_t> AwaitJobs(uint64_t* models);
+  std::optional<Job> TryTake();  // nullopt: nothing waits
   void Answer(const Job& job, unsigned status, std::string body) const;
 
   const Options options_;
