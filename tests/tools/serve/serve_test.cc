@@ -208,6 +208,31 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
   CHECK(serve.Predict(R"({"text": "two", "k": 1})") == Names{{"zwei"}});  // all is well after it
 }
 
+TEST_CASE("serve: a request for too many labels of all samples together is refused") {
+  HttpServer::Limits limits;
+  limits.body_bytes = 100'000;
+  ServeFixture serve(WordModel(), {}, limits);
+  const auto ask = [](size_t samples, int k) {
+    return Json{{"samples", std::vector<std::string>(samples, "two")}, {"k", k}}.dump();
+  };
+  CHECK(serve.Post("/predict", ask(100, 1000)).status == 200);
+  CHECK(serve.Post("/predict", ask(1000, 100)).status == 200);
+  const auto refused = serve.Post("/predict", ask(101, 1000));
+  CHECK(refused.status == 413);
+  CHECK(refused.json["error"] ==
+        "the request asks for 1000 labels of each of 101 samples, at most 100000 in all are given");
+  const Json infer = {{"inputs",
+                       {{{"name", "text"},
+                         {"datatype", "BYTES"},
+                         {"shape", {101}},
+                         {"data", std::vector<std::string>(101, "two")}}}},
+                      {"parameters", {{"k", 1000}}}};
+  CHECK(serve.Post("/v2/models/words/infer", infer.dump()).status == 413);
+  const Json batch = {{"documents", std::vector<Json>(101, Json{{"text", "two"}})},
+                      {"limit", 1000}};
+  CHECK(serve.Post("/v1/projects/words/suggest-batch", batch.dump()).status == 413);
+}
+
 TEST_CASE("serve: a request that is nested deeply is refused, wherever it is") {
   HttpServer::Limits limits;
   limits.body_bytes = 1'000'000;
@@ -523,7 +548,7 @@ std::vector<std::string> Done(const std::vector<std::string>& requests, int64_t 
     first_is_read.get_future().wait();
     for (const std::string& body : requests) submit(body);
     all_came.set_value();
-  }  // answers what is waiting
+  }                                                             // answers what is waiting
   return {dialect.notes().begin() + 2, dialect.notes().end()};  // without those of the first
 }
 

@@ -124,6 +124,11 @@ class PredictionService::Worker {
   // Checks what only the model can tell, and makes the filters.
   std::optional<Refusal> Prepare(Asked* asked) {
     PredictionRequest& request = asked->request;
+    if (request.samples.size() * request.k > kMostServedInAll) {
+      return Refusal{413, fmt::format("the request asks for {} labels of each of {} samples, at "
+                                      "most {} in all are given",
+                                      request.k, request.samples.size(), kMostServedInAll)};
+    }
     for (const AskedSample& sample : request.samples) {
       if (!sample.features && model_->preprocessor() == nullptr) {
         return Refusal{
