@@ -88,10 +88,9 @@ struct Ranker::Sample {
   ExpSum sum = {};  // over what was scored
 
   bool Allows(uint32_t label) const {
-    return label != kNoLabel &&
-           (filter == nullptr || !std::ranges::binary_search(filter->denied, label));
+    return label != kNoLabel && (filter == nullptr || !filter->Denies(label));
   }
-  bool TakesAllowedOnly() const { return filter != nullptr && filter->allowed.has_value(); }
+  bool TakesAllowedOnly() const { return filter != nullptr && filter->Allowed() != nullptr; }
 };
 
 Ranker::Ranker(std::shared_ptr<const Model> model, const Kernels& kernels)
@@ -129,18 +128,22 @@ RankedLabels Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
   return ranking;
 }
 
+uint32_t Ranker::CountDenied(const LabelFilter& filter) const {
+  const auto count = std::ranges::count_if(filter.denied, [&](uint32_t label) {
+    return label < model_->info().labels() && !model_->IsForgotten(label) &&
+           (filter.shared == nullptr || !filter.shared->Denies(label));
+  });
+  return static_cast<uint32_t>(count) +
+         (filter.shared == nullptr ? 0 : CountDenied(*filter.shared));
+}
+
 std::vector<uint32_t> Ranker::Short(const RankedLabels& ranking, const RankRequest& request) const {
   std::vector<uint32_t> samples;
   for (uint32_t i = 0; i < samples_.size(); ++i) {
     const auto found = static_cast<uint32_t>(ranking.best.Ids(i).size());
     if (found >= std::min(WantedOf(request, i), model_->live_labels())) continue;
     if (samples_[i].TakesAllowedOnly()) continue;  // which are scored without a search
-    const auto denied =
-        request.filters.empty()
-            ? 0
-            : std::ranges::count_if(request.filters[i].denied, [this](uint32_t label) {
-                return label < model_->info().labels() && !model_->IsForgotten(label);
-              });
+    const uint32_t denied = request.filters.empty() ? 0 : CountDenied(request.filters[i]);
     if (found + denied < model_->live_labels()) samples.push_back(i);
   }
   return samples;
@@ -204,7 +207,7 @@ RankedLabels Ranker::RankOnce(const Matrix& hidden, const RankRequest& request) 
     TopKHeap best(WantedOf(request, i));
     Sample::ExpSum allowed;
     if (sample.TakesAllowedOnly()) {
-      for (const uint32_t label : *sample.filter->allowed) {
+      for (const uint32_t label : *sample.filter->Allowed()) {
         const uint32_t position = model_->PositionOf(label);
         if (!sample.Allows(label) || IsSilent(model_->arrays().bias[position])) continue;
         const float logit = Logit(position, h);

@@ -3,6 +3,7 @@
 // h + b_j, the k greatest without those of silent neurons (common/run/silence.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,12 +27,22 @@ enum class ModelSearch { kExact, kScan, kIndex };
 std::string_view SearchName(ModelSearch search);
 std::optional<ModelSearch> ModelSearchByName(std::string_view name);
 
-// Which labels a sample may have. `denied` ascends.
+// Which labels a sample may have. `denied` ascends, and may have ids that are no labels.
 struct LabelFilter {
   std::optional<std::vector<uint32_t>> allowed;  // only these; none: all
   std::vector<uint32_t> denied;
+  // A filter of several samples, for what they have in common: what it denies is denied too, and
+  // only what it allows is allowed where `allowed` is none. It has no `shared` of its own.
+  const LabelFilter* shared = nullptr;
 
-  bool empty() const { return !allowed && denied.empty(); }
+  const std::vector<uint32_t>* Allowed() const {  // null: all
+    if (allowed) return &*allowed;
+    return shared != nullptr && shared->allowed ? &*shared->allowed : nullptr;
+  }
+  bool Denies(uint32_t label) const {
+    return std::ranges::binary_search(denied, label) ||
+           (shared != nullptr && shared->Denies(label));
+  }
 };
 
 struct RankRequest {
@@ -63,8 +74,8 @@ class Ranker {
 
   // The activations of samples, [B x H]. REQUIRES feature ids < D.
   Matrix Embed(const SparseRows& features) const;
-  // REQUIRES hidden.cols == H, finite values, not negative with relu, every k > 0, label ids of
-  // filters < N. kIndex without an index is kScan. A linear model is always searched exactly, as
+  // REQUIRES hidden.cols == H, finite values, not negative with relu, every k > 0, allowed label
+  // ids < N. kIndex without an index is kScan. A linear model is always searched exactly, as
   // far as its rows are stored so: the queries of int8 scans are not negative.
   RankedLabels Rank(const Matrix& hidden, const RankRequest& request);
 
@@ -72,6 +83,7 @@ class Ranker {
   struct Sample;  // the best of one sample so far
 
   RankedLabels RankOnce(const Matrix& hidden, const RankRequest& request);
+  uint32_t CountDenied(const LabelFilter& filter) const;  // without what is forgotten
   // The samples that have fewer labels than they could have.
   std::vector<uint32_t> Short(const RankedLabels& ranking, const RankRequest& request) const;
   void FillUp(const std::vector<uint32_t>& samples, const Matrix& hidden,

@@ -234,6 +234,36 @@ TEST_CASE("ranker: filters keep labels out, or let only some in, whatever the se
   }
 }
 
+TEST_CASE("ranker: a filter that samples share counts beside those of their own") {
+  const SparseRows samples = SmallSamples(3, kFeatures, 7);
+  ModelBuilder::Options options;
+  options.cells = 25;
+  Ranker ranker(kSmall.Build(options)->WithProbes(1, 0.5f), BestKernels());
+  const Matrix hidden = ranker.Embed(samples);
+  const auto best = [&](const std::vector<LabelFilter>& filters, ModelSearch search) {
+    RankRequest request;
+    request.k = 5;
+    request.search = search;
+    request.filters = filters;
+    return ranker.Rank(hidden, request).best;
+  };
+  LabelFilter shared, allowing;
+  for (uint32_t label = 0; label < 480; ++label) shared.denied.push_back(label);
+  allowing.allowed = {481, 482, 483, 490, 499};
+  const std::vector<LabelFilter> filters = {
+      {{}, {3, 481, 490}, &shared}, {{}, {490}, &allowing}, {{{7, 490, 498}}, {498}, &shared}};
+  std::vector<LabelFilter> plain = {shared, allowing, {{{490}}, {}}};
+  plain[0].denied.insert(plain[0].denied.end(), {481, 490});
+  plain[1].denied = {490};
+  for (const ModelSearch search : {ModelSearch::kExact, ModelSearch::kScan, ModelSearch::kIndex}) {
+    const TopKReply found = best(filters, search);
+    CHECK(found.ids == best(plain, search).ids);
+    CHECK(found.Ids(0).size() == 5);  // an index finds fewer in one cell
+    CHECK(found.Ids(1).size() == 4);
+    CHECK(found.Ids(2).size() == 1);
+  }
+}
+
 TEST_CASE("ranker: labels that a stream has forgotten are never among the best") {
   SmallModel small = kSmall;
   const auto is_silent = [](uint32_t label) { return label % 3 == 1; };

@@ -124,6 +124,21 @@ TEST_CASE("serve: labels that a sample has already are left out") {
   CHECK(all[0].size() == 500);
   CHECK(others[0].size() == 498);
   CHECK(std::ranges::find(others[0], "7") == others[0].end());
+  // Each sample its own, and all of them what the request denies.
+  const Names several = serve.Predict(R"({"samples": [{"features": {"0": 1}},
+      {"features": {"7": 2}}], "k": 500, "deny": ["7", "9"], "exclude_own": true})");
+  REQUIRE(several.size() == 2);
+  CHECK(several[0].size() == 497);
+  CHECK(several[1].size() == 498);
+  // Features that are no labels, with an index.
+  const SmallModel wide(600, 24, 500, 1);
+  ModelBuilder::Options options;
+  options.cells = 25;
+  ServeFixture indexed(wide.Build(options)->WithProbes(1, 0.5f));
+  CHECK(indexed
+            .Predict(R"({"features": {"0": 1, "500": 1, "599": 2}, "k": 500,
+      "exclude_own": true})")[0]
+            .size() == 499);
 }
 
 TEST_CASE("serve: requests that are not understood get 400 and one line") {

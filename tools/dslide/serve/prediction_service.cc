@@ -44,7 +44,7 @@ class PredictionService::Worker {
   struct Asked {
     Job job;
     PredictionRequest request;
-    LabelFilter filter;
+    LabelFilter filter;  // of all its samples
     Predictions predictions;
   };
   // A sample of a request.
@@ -200,12 +200,12 @@ class PredictionService::Worker {
       const PredictionRequest& request = place.asked->request;
       Encode(request.samples[place.sample], &features);
       own_k.push_back(request.k);
-      filters.push_back(place.asked->filter);
+      filters.push_back({{}, {}, &place.asked->filter});  // which may be large
       if (!request.exclude_own) continue;
-      const auto own = model_->OwnLabels(features.Ids(features.rows() - 1));
-      std::vector<uint32_t>& denied = filters.back().denied;
-      denied.insert(denied.end(), own.begin(), own.end());
-      std::ranges::sort(denied);
+      std::vector<uint32_t>& own = filters.back().denied;
+      own = model_->OwnLabels(features.Ids(features.rows() - 1));
+      std::ranges::sort(own);
+      own.erase(std::ranges::unique(own).begin(), own.end());
     }
     RankRequest ranked;
     ranked.own_k = own_k;
