@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """dslide.Classifier: what it learns, what it takes and gives back, and what of it is kept."""
+import json
 import os
 import pickle
 import pty
@@ -18,6 +19,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 
 from dslide import Classifier
+from dslide._executables import find_executable
+from dslide._programs import setting
 
 
 class Learning(unittest.TestCase):
@@ -360,6 +363,49 @@ class Text(unittest.TestCase):
         self.assertTrue((proba[:, 8] == 0).all())
         self.assertEqual(model.predict(self.X).shape, (600, 9))
         self.assertEqual(model.score(self.X, matrix), 1.0)
+
+
+class Streams(unittest.TestCase):
+    def test_labels_that_a_stream_has_forgotten_are_never_predicted(self):
+        lines = []
+        for i in range(6000):  # things 0 to 5, then 4 to 9
+            thing = i % 6 + (4 if i >= 2000 else 0)
+            lines.append(json.dumps({"text": f"about thing{thing}", "labels": [f"label{thing}"]}))
+        settings = {"train.open_vocabulary": True, "train.segment_samples": 512,
+                    "train.expire_segments": 3, "train.batch": 16, "model.hidden": 16,
+                    "cluster.executors": 1, "text.max_share": 1}
+        with tempfile.TemporaryDirectory() as directory:
+            trained, path = (os.path.join(directory, name) for name in ("run", "model.dslide"))
+            arguments = ["train", "--run-dir", trained, "--servers=1", "--workers=1"]
+            for key, value in {**settings, "train.data": "-"}.items():
+                arguments += ["--set", setting(key, value)]
+            for command, text in ((arguments, "\n".join(lines) + "\n"),
+                                  (["export", trained, "--to", path], "")):
+                done = subprocess.run([find_executable("dslide"), *command], input=text, text=True,
+                                      capture_output=True, timeout=300, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            model = Classifier.load(path)
+        known = {f"label{thing}" for thing in range(4, 10)}
+        X = [f"about thing{thing}" for thing in range(4, 10)]
+        for search in ("exact", "scan", "index"):
+            labels, probabilities = model.top_k(X, len(known), search=search)
+            for row in labels:
+                self.assertEqual(set(row), known)
+            np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=0.1)
+        expected = [f"label{thing}" for thing in range(4, 10)]
+        self.assertEqual(model.predict(X, k=1)[:, 0].tolist(), expected)
+        self.assertEqual([row[0] for row in model.predict(X)], expected)
+        proba = model.predict_proba(X)
+        np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-3)
+        live = np.isin(model.classes_, list(known))
+        self.assertEqual(live.sum(), len(known))
+        self.assertGreater((~live).sum(), 0)
+        self.assertTrue((proba[:, ~live] == 0).all())
+        self.assertTrue(np.isneginf(model.decision_function(X)[:, ~live]).all())
+        self.assertTrue(np.isfinite(model.decision_function(X)[:, live]).all())
+        with self.assertRaisesRegex(ValueError, "k must be 1 to 6, the model's labels but for "
+                                    r"\d+ that its stream has forgotten, not 7"):
+            model.top_k(X, 7)
 
 
 class Keeping(unittest.TestCase):

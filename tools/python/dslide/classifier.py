@@ -255,7 +255,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             return self.classes_[self._rank(X, k)[0]]
         if self._form == ONE:
             return self.classes_[self._rank(X, 1)[0][:, 0]]
-        classes, _, probabilities = self._rank(X, min(_MOST_PREDICTED, model.labels))
+        classes, _, probabilities = self._rank(X, min(_MOST_PREDICTED, model.live_labels))
         least = 0.5 if model.loss == "sigmoid" else probabilities[:, :1] / 2
         chosen = [row[taken] for row, taken in zip(classes, probabilities >= least)]
         if self._form == LISTS:
@@ -322,8 +322,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if search not in _SEARCHES:
             raise ValueError(f"search must be one of {', '.join(_SEARCHES)}, not {search!r}")
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not (
-                0 < k <= model.labels):
-            raise ValueError(f"k must be 1 to {model.labels}, the model's labels, not {k!r}")
+                0 < k <= model.live_labels):
+            but = ("" if model.live_labels == model.labels else
+                   f" but for {model.labels - model.live_labels} that its stream has forgotten")
+            raise ValueError(
+                f"k must be 1 to {model.live_labels}, the model's labels{but}, not {k!r}")
         if search == "auto":
             search = "exact" if model.labels <= _MOST_DENSE else "index"
         samples = self._read(X)

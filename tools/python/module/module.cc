@@ -52,6 +52,7 @@ class PythonModel {
   }
 
   const ModelInfo& info() const { return model_->info(); }
+  uint32_t LiveLabels() const { return model_->live_labels(); }
   bool text() const { return model_->preprocessor() != nullptr; }
   std::optional<std::vector<std::string>> LabelNames() const {
     if (!text()) return std::nullopt;
@@ -100,8 +101,8 @@ class PythonModel {
                  uint32_t threads) const {
     const std::optional<ModelSearch> search = ModelSearchByName(name);
     if (!search) throw py::value_error("search must be exact, scan or index, not " + name);
-    if (k == 0 || k > info().labels()) {
-      throw py::value_error(fmt::format("k must be 1 to {}, not {}", info().labels(), k));
+    if (k == 0 || k > model_->live_labels()) {
+      throw py::value_error(fmt::format("k must be 1 to {}, not {}", model_->live_labels(), k));
     }
     count = std::max<py::ssize_t>(count, 0);
     const std::vector<py::ssize_t> shape = {count, static_cast<py::ssize_t>(k)};
@@ -156,6 +157,7 @@ PYBIND11_MODULE(_dslide, module) {
       .def_property_readonly("name", [](const PythonModel& m) { return m.info().name; })
       .def_property_readonly("features", [](const PythonModel& m) { return m.info().features(); })
       .def_property_readonly("labels", [](const PythonModel& m) { return m.info().labels(); })
+      .def_property_readonly("live_labels", &PythonModel::LiveLabels)
       .def_property_readonly("hidden", [](const PythonModel& m) { return m.info().hidden(); })
       .def_property_readonly("samples", [](const PythonModel& m) { return m.info().samples; })
       .def_property_readonly("probes", [](const PythonModel& m) { return m.info().probes; })

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -51,7 +52,8 @@ class Predictor::Thread {
       }
     }
     RankedLabels ranking = ranker_.Rank(hidden, request);
-    if (ranking.best.ids.size() != (end - begin) * size_t{request.k}) {
+    const size_t k = std::min(request.k, ranker_.model().live_labels());
+    if (ranking.best.ids.size() != (end - begin) * k) {
       return BadInput(fmt::format("samples {} to {}: logits that are no numbers", begin, end - 1));
     }
     return ranking;
@@ -151,14 +153,19 @@ Status Predictor::Rank(const Samples& samples, uint32_t k, ModelSearch search, s
 Status Predictor::ScoreAll(const Samples& samples, bool probabilities, size_t threads,
                            float* scores) const {
   const size_t labels = model_->info().labels();
+  const float forgotten = probabilities ? 0 : -std::numeric_limits<float>::infinity();
   RankRequest request;
-  request.k = model_->info().labels();
+  request.k = std::max(1u, model_->live_labels());
   request.search = ModelSearch::kExact;
   request.probabilities = probabilities;
   return RankBlocks(samples, request, threads, [&](size_t begin, const RankedLabels& ranking) {
     const std::vector<float>& from = probabilities ? ranking.probabilities : ranking.best.scores;
-    for (size_t e = 0; e < from.size(); ++e) {
-      scores[(begin + e / labels) * labels + ranking.best.ids[e]] = from[e];
+    const size_t rows = ranking.best.offsets.size() - 1;
+    std::fill_n(scores + begin * labels, rows * labels, forgotten);
+    for (size_t i = 0; i < rows; ++i) {
+      for (uint32_t e = ranking.best.offsets[i]; e < ranking.best.offsets[i + 1]; ++e) {
+        scores[(begin + i) * labels + ranking.best.ids[e]] = from[e];
+      }
     }
   });
 }

@@ -39,11 +39,12 @@ class Predictor {
     float* logits;
     float* probabilities;
   };
-  // REQUIRES 0 < k <= N.
+  // REQUIRES 0 < k <= the model's live labels.
   Status Rank(const Samples& samples, uint32_t k, ModelSearch search, size_t threads,
               const Best& best) const;
 
-  // The logits or the probabilities of all labels, by kExact: [n x N].
+  // The logits or the probabilities of all labels, by kExact: [n x N]. Those of labels that a
+  // stream has forgotten are -infinity or 0.
   Status ScoreAll(const Samples& samples, bool probabilities, size_t threads, float* scores) const;
 
  private:
