@@ -2,6 +2,7 @@
 """dslide.Classifier: what it learns, what it takes and gives back, and what of it is kept."""
 import json
 import os
+import pathlib
 import pickle
 import pty
 import subprocess
@@ -442,6 +443,19 @@ class Keeping(unittest.TestCase):
             loaded.save(self.path("numbers.dslide"))  # over the file that is mapped
             self.assert_same(loaded, model, X)
         self.assertEqual([name for name in os.listdir(self.directory.name) if "tmp" in name], [])
+
+    def test_numbers_of_numpy_and_paths_are_saved_wherever_they_are(self):
+        X, y = blobs(60, 2, 3, seed=14)
+        settings = {**SMALL["settings"], "train.warmup_batches": np.int64(0),
+                    "train.dropout_hidden": np.float64(0.25)}
+        model = Classifier(hidden=(np.int64(16), np.int32(8)), batch=np.int64(16), epochs=1,
+                           settings=settings, run_dir=pathlib.Path(self.path("numpy")),
+                           verbose=False).fit(X, y)
+        model.save(self.path("numpy.dslide"))
+        loaded = Classifier.load(self.path("numpy.dslide"))
+        self.assertEqual(loaded.get_params(), {**model.get_params(), "hidden": [16, 8],
+                                               "run_dir": self.path("numpy")})
+        np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
     def test_a_model_is_pickled(self):
         self.assert_same(pickle.loads(pickle.dumps(self.model)), self.model, self.X)

@@ -32,6 +32,17 @@ def _text(value: Any) -> Any:
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
+def _plain(value: Any) -> Any:
+    """What JSON can keep of a parameter: no numbers of NumPy and no paths, however deep in it."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
 class Classifier(ClassifierMixin, BaseEstimator):
     """A network with one hidden layer or more and any number of labels, trained by `dslide train`.
 
@@ -390,13 +401,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return loaded
 
     def _notes(self) -> dict[str, Any]:
-        params = self.get_params()
-        if params["run_dir"] is not None:
-            params["run_dir"] = os.fspath(params["run_dir"])
-        params = {key: value.item() if isinstance(value, np.generic) else value
-                  for key, value in params.items()}
-        notes = {"params": params, "form": self._form, "dtype": self.classes_.dtype.str,
-                 "classes": self.classes_.tolist()}
+        notes = {"params": _plain(self.get_params()), "form": self._form,
+                 "dtype": self.classes_.dtype.str, "classes": self.classes_.tolist()}
         if not self._model.text and (np.diff(self._class_of) < 0).any():
             notes["order"] = self._class_of.tolist()
         return {"python": notes}
