@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <new>
 
 #include "common/data/whole_file.h"
 #include "common/model/ranker.h"
@@ -52,6 +53,26 @@ TEST_CASE(
   std::filesystem::remove(path);
   CHECK_FALSE(source.IsToLoad(0));
   CHECK(Best(*newer).ids == others.ids);
+}
+
+TEST_CASE(
+    "served source: an exception while a model is loaded is an error, and it is tried again") {
+  TempDirectory directory;
+  const std::string path = directory.path() + "/m.dslide";
+  REQUIRE(WriteModelFile(*kSmall.Build(), path).ok());
+  bool full = true;
+  ServedSource source(path, {}, [&](const std::string& from, const ModelSourceOptions& options) {
+    if (full) throw std::bad_alloc();
+    return LoadModel(from, options);
+  });
+  const auto none = source.Load(0);
+  REQUIRE_FALSE(none.ok());
+  CHECK(none.error().kind == ErrorKind::kFailed);
+  CHECK(none.error().message == path + ": cannot be loaded: std::bad_alloc");
+  CHECK_FALSE(source.IsToLoad(ServedSource::kRetryMs - 1));
+  CHECK(source.IsToLoad(ServedSource::kRetryMs));
+  full = false;
+  CHECK(source.Load(ServedSource::kRetryMs).ok());
 }
 
 TEST_CASE("served source: another checkpoint under the same name is another model") {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <exception>
+
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/manifest.h"
 
@@ -25,7 +27,13 @@ std::string ServedSource::Identity() const {
 
 Result<std::shared_ptr<const Model>> ServedSource::Load(int64_t now_ms) {
   seen_ = Identity();
-  Result<std::shared_ptr<const Model>> model = LoadModel(path_, options_);
+  Result<std::shared_ptr<const Model>> model = [&]() -> Result<std::shared_ptr<const Model>> {
+    try {
+      return loader_(path_, options_);
+    } catch (const std::exception& error) {
+      return Failed(fmt::format("{}: cannot be loaded: {}", path_, error.what()));
+    }
+  }();
   failed_ms_ = model.ok() ? std::nullopt : std::optional(now_ms);
   return model;
 }
