@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/app/executable.h"
@@ -13,6 +14,8 @@
 
 namespace dslide {
 namespace {
+
+using Json = nlohmann::json;
 
 double Percent(uint64_t part, uint64_t all) {
   return all == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(all);
@@ -49,43 +52,66 @@ Result<Asked> AskedOf(const WordVectors& vectors, std::span<const std::string> w
   return asked;
 }
 
+// A line of JSON. Bytes that are not UTF-8 are replaced.
+void PrintLine(const Json& line) {
+  fmt::print("{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 void Print(const WordVectors& vectors, const Asked& asked, uint32_t k, bool json) {
   const auto nearest = vectors.Nearest(asked.queries, k, asked.excluded);
   for (size_t q = 0; q < nearest.size(); ++q) {
     if (!json) fmt::print("{}\n", asked.titles[q]);
-    nlohmann::json line = {{"word", asked.titles[q]}};
+    Json names = Json::array(), cosines = Json::array();
     for (const Neighbour& n : nearest[q]) {
-      const std::string& name = vectors.names()[n.id];
-      if (json) {
-        line["neighbours"].push_back(name);
-        line["cosines"].push_back(n.cosine);
-      } else {
-        fmt::print("  {:.3f}  {}\n", n.cosine, name);
-      }
+      names.push_back(vectors.names()[n.id]);
+      cosines.push_back(n.cosine);
+      if (!json) fmt::print("  {:.3f}  {}\n", n.cosine, vectors.names()[n.id]);
     }
-    if (json)
-      fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    if (json) {
+      PrintLine({{"word", asked.titles[q]},
+                 {"neighbours", std::move(names)},
+                 {"cosines", std::move(cosines)}});
+    }
   }
 }
 
-Status PrintAnalogies(const WordVectors& vectors, const std::string& path) {
+Status PrintAnalogies(const WordVectors& vectors, const std::string& path, bool json) {
   const Result<AnalogyResult> result = AskAnalogies(vectors, path);
   DSLIDE_RETURN_IF_ERROR(result);
   AnalogyScore all;
+  Json sections = Json::array();
   for (const AnalogyScore& section : result->sections) {
-    fmt::print("{:<28} {:6.2f} % of {}\n", section.section, Percent(section.right, section.asked),
-               section.asked);
+    sections.push_back(
+        {{"section", section.section}, {"asked", section.asked}, {"right", section.right}});
     all.asked += section.asked;
     all.right += section.right;
+    if (json) continue;
+    fmt::print("{:<28} {:6.2f} % of {}\n", section.section, Percent(section.right, section.asked),
+               section.asked);
+  }
+  if (json) {
+    PrintLine({{"questions", path},
+               {"asked", all.asked},
+               {"right", all.right},
+               {"left_out", result->left_out},
+               {"sections", std::move(sections)}});
+    return {};
   }
   fmt::print("{:<28} {:6.2f} % of {}; {} have words that the model lacks\n", "all analogies",
              Percent(all.right, all.asked), all.asked, result->left_out);
   return {};
 }
 
-Status PrintPairs(const WordVectors& vectors, const std::string& path) {
+Status PrintPairs(const WordVectors& vectors, const std::string& path, bool json) {
   const Result<SimilarityResult> result = ComparePairs(vectors, path);
   DSLIDE_RETURN_IF_ERROR(result);
+  if (json) {
+    PrintLine({{"pairs", path},
+               {"compared", result->pairs},
+               {"left_out", result->left_out},
+               {"rank_correlation", result->spearman}});
+    return {};
+  }
   fmt::print("{:<28} {:6.2f} rank correlation (x 100) of {}; {} have words that the model lacks\n",
              "pairs", 100 * result->spearman, result->pairs, result->left_out);
   return {};
@@ -111,9 +137,10 @@ Status Neighbours(const ParsedArguments& arguments) {
   }
   const Result<Asked> asked = AskedOf(*vectors, words, analogy);
   DSLIDE_RETURN_IF_ERROR(asked);
-  Print(*vectors, *asked, *k, arguments.Has("json"));
-  if (!questions.empty()) DSLIDE_RETURN_IF_ERROR(PrintAnalogies(*vectors, questions));
-  if (!pairs.empty()) DSLIDE_RETURN_IF_ERROR(PrintPairs(*vectors, pairs));
+  const bool json = arguments.Has("json");
+  Print(*vectors, *asked, *k, json);
+  if (!questions.empty()) DSLIDE_RETURN_IF_ERROR(PrintAnalogies(*vectors, questions, json));
+  if (!pairs.empty()) DSLIDE_RETURN_IF_ERROR(PrintPairs(*vectors, pairs, json));
   return {};
 }
 
@@ -130,7 +157,7 @@ int NeighboursCommand(int argc, char** argv) {
   line.Flag("analogy", "of three words: what the third is to as the first is to the second");
   line.Option("questions", "FILE", "measure on analogies: lines of four words, ': section' lines");
   line.Option("pairs", "FILE", "measure on judged pairs: lines of two words and a number");
-  line.Flag("json", "print JSON");
+  line.Flag("json", "print a line of JSON for each word and file");
   return RunExecutable("dslide neighbours", line, argc, argv, Neighbours);
 }
 
