@@ -70,7 +70,7 @@ Result<std::optional<StreamFeeder::Fed>> Await(StreamFeeder* feeder, uint32_t nu
 }
 
 std::string WaitingLine(uint32_t number, const TrainConfig& train) {
-  if (number > 1) return fmt::format("waiting for {} of the stream", SegmentName(number));
+  if (number > 0) return fmt::format("waiting for segment {} of the stream", number);
   return fmt::format(
       "waiting for the beginning of the stream: training begins with {}, or {} s after the first "
       "one (train.segment_samples, train.segment_s)",
@@ -80,9 +80,9 @@ std::string WaitingLine(uint32_t number, const TrainConfig& train) {
 // Where the stream goes on; "": at its beginning.
 std::string PlaceLine(const StreamFeeder::Taken& taken) {
   if (taken.bytes == 0) return "";
-  return fmt::format("; {} after line {} (byte {}) of the stream",
-                     taken.is_file ? "reading goes on" : "standard input has to go on", taken.lines,
-                     taken.bytes);
+  return fmt::format("; {} {} line {} (after byte {}) of the stream",
+                     taken.is_file ? "reading goes on" : "standard input has to go on",
+                     taken.in_line ? "within" : "with", taken.lines + 1, taken.bytes);
 }
 
 // The first segment of the run without its samples, while no checkpoint has taken its place.

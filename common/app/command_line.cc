@@ -156,8 +156,11 @@ Status CommandLine::Add(const std::string& name, const std::vector<std::string>&
 
 Status CommandLine::CheckComplete(const ParsedArguments& parsed) const {
   if (parsed.positional_.size() > positional_.max) {
-    return BadInput(fmt::format("unexpected argument {}; --help shows the usage",
-                                Printable(parsed.positional_[positional_.max])));
+    const std::string& extra = parsed.positional_[positional_.max];
+    const bool joins = extra.starts_with("dslide://") && parsed.Declares("scheduler");
+    return BadInput(
+        fmt::format("unexpected argument {}; {}", Printable(extra),
+                    joins ? "a join string is given by --scheduler" : "--help shows the usage"));
   }
   for (const char* question : {"help", "version", "help-config"}) {
     if (parsed.Declares(question) && parsed.Has(question)) return {};

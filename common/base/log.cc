@@ -4,7 +4,6 @@
 #include <spdlog/formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
-#include <stdio_ext.h>
 
 #include <atomic>
 #include <chrono>
@@ -105,7 +104,7 @@ void LogWarning(const std::string& line) { spdlog::warn("{}", line); }
 // By fputs: a closed pipe or a full disk must not end the process.
 void PrintLine(const std::string& line) {
   std::fputs((LogsJson() ? JsonNow(spdlog::level::info, line) : line + "\n").c_str(), stdout);
-  if (std::fflush(stdout) != 0) __fpurge(stdout);  // the line is lost, and the process goes on
+  std::fflush(stdout);
 }
 
 void PrintFailure(const std::string& program, const std::string& message) {

@@ -191,6 +191,7 @@ Status RunKeys::Revoke(const std::string& name) {
   DSLIDE_RETURN_IF_ERROR(Change([&] { return ring_.Revoke(name); }));
   std::error_code ignored;
   fs::remove(FileOf(name), ignored);
+  fs::remove(FileOf(name) + kDrawnSuffix, ignored);
   return {};
 }
 

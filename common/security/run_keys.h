@@ -53,7 +53,7 @@ class RunKeys {
   Result<FileLock> Lock() const;
   // Reads the ring anew, changes it and writes it, while no other process does; then the key that
   // the change has drawn takes its place. A change that fails leaves the ring and the files as they
-  // were.
+  // were, unless it is that last step: then the key is in NAME.key.drawn.
   Status Change(const std::function<Status()>& change);
   Status Add(Grant grant, const std::optional<PublicKey>& own, MemberKey* key);
   // What a member needs, without its own key.

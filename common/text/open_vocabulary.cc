@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -207,8 +208,9 @@ OpenVocabulary::Change OpenVocabulary::Take(std::span<const Record> records, con
   if (rules.expire_segments > 0) {
     const float factor = 1.0f - 1.0f / static_cast<float>(rules.expire_segments);
     counted_ *= double{factor};
-    features_.Fade(factor, admit);
-    labels_.Fade(factor, admit);
+    const float enough = rules.fades_candidates ? admit : std::numeric_limits<float>::infinity();
+    features_.Fade(factor, enough);
+    labels_.Fade(factor, enough);
   }
   counted_ += static_cast<double>(records.size());
   for (const Record& record : records) Count(record);

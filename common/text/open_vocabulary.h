@@ -138,6 +138,7 @@ class OpenVocabulary {
     uint32_t admit_count = 2;
     uint32_t expire_segments = 0;
     Limit limit = {};
+    bool fades_candidates = true;  // counts of candidates fall too
     bool operator==(const Rules&) const = default;
   };
   // What a segment has changed.

@@ -444,7 +444,7 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
     run_.stop_wanted = true;
     run_.checkpointer.WantAtOnce(now_ms);
     if (!run_.checkpointer.IsSaved(run_.pass().BatchesToSave())) {
-      run_.out.Notice("stopping: writing a checkpoint");
+      run_.out.Notice("stopping: writing a checkpoint; another signal stops at once");
     }
     MaybeCheckpoint(&run_, now_ms);
   }

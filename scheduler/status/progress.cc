@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace dslide {
@@ -66,7 +67,7 @@ ProgressMeter::Reading ProgressMeter::Sample(const RunStatus& status) {
 
 std::string ProgressText(const ProgressMeter::Reading& r) {
   const TrainingStats& s = r.recent;
-  const double in_epoch = std::min(100.0, 100.0 * (r.progress * r.epochs - (r.epoch - 1)));
+  const double in_epoch = std::clamp(100.0 * (r.progress * r.epochs - (r.epoch - 1)), 0.0, 100.0);
   std::string line = r.is_stream ? StreamText(r)
                                  : fmt::format("epoch {}/{} {:3.0f}%  {} samples/s", r.epoch,
                                                r.epochs, in_epoch, Grouped(r.samples_per_second));

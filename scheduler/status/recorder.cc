@@ -41,6 +41,7 @@ Example LabelNames::Named(const EvaluatedSample& sample) const {
 RunRecorder::RunRecorder(const std::string& run_directory, const RunContext& run, LabelNames names)
     : directory_(run_directory),
       kept_checkpoints_(run.config.checkpoint.keep),
+      is_stream_(run.is_stream()),
       names_(std::move(names)),
       metrics_(run_directory + "/metrics.jsonl"),
       loads_(run_directory + "/loads.jsonl"),
@@ -68,12 +69,13 @@ void RunRecorder::OnNotice(const std::string& text, double elapsed_s) {
 }
 
 void RunRecorder::OnEpoch(uint32_t epochs_trained, double elapsed_s) {
-  history_.AddEvent(elapsed_s, fmt::format("epoch {} done", epochs_trained));
+  history_.AddEvent(elapsed_s,
+                    fmt::format("{} {} done", is_stream_ ? "segment" : "epoch", epochs_trained));
 }
 
 void RunRecorder::OnEvaluation(const EvaluationResult& result, double elapsed_s) {
   history_.Add(EvaluationPoint{elapsed_s, static_cast<double>(result.epoch), result.metrics});
-  history_.AddEvent(elapsed_s, EvaluationLine(result));
+  history_.AddEvent(elapsed_s, EvaluationLine(result, is_stream_));
   metrics_.Append(EvaluationRecord(result, elapsed_s));
 }
 

@@ -65,6 +65,7 @@ class RunRecorder {
  private:
   std::string directory_;
   size_t kept_checkpoints_;
+  bool is_stream_;
   LabelNames names_;
   LineFile metrics_, loads_;
   RunHistory history_;

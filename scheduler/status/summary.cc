@@ -97,12 +97,12 @@ std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed
   return json.dump();
 }
 
-std::string EvaluationLine(const EvaluationResult& result) {
+std::string EvaluationLine(const EvaluationResult& result, bool is_stream) {
   const RankingMetrics& m = result.metrics;
-  std::string line =
-      fmt::format("epoch {} {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}  nDCG@5 {:.2f}", result.epoch,
-                  result.final ? "final" : "evaluated", 100 * m.precision[0], 100 * m.precision[2],
-                  100 * m.precision[4], 100 * m.ndcg[4]);
+  std::string line = fmt::format("{} {} {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}  nDCG@5 {:.2f}",
+                                 is_stream ? "segment" : "epoch", result.epoch,
+                                 result.final ? "final" : "evaluated", 100 * m.precision[0],
+                                 100 * m.precision[2], 100 * m.precision[4], 100 * m.ndcg[4]);
   // Of a stream nobody knows how frequent labels are.
   const bool no_psp = m.propensity_precision[0] == 0 && m.precision[0] > 0;
   if (!no_psp) line += fmt::format("  PSP@1 {:.2f}", 100 * m.propensity_precision[0]);

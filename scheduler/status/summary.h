@@ -16,7 +16,7 @@ std::string StartRecord(const RunContext& run, double time);
 std::string NoticeRecord(const std::string& text, double elapsed_s);
 std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s);
 // The same for people.
-std::string EvaluationLine(const EvaluationResult& result);
+std::string EvaluationLine(const EvaluationResult& result, bool is_stream);
 std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s);
 
 // What a run has cost, as summary.json has it. whole_run: false if an earlier life of the scheduler

@@ -108,7 +108,8 @@ Result<uint64_t> WriteSegment(const std::string& directory, const StoredSegment&
                    labels, new_labels, features_again, labels_again, labels_gone, segment.checksum,
                    segment.growth.features, segment.growth.labels, segment.rules.admit_count,
                    segment.rules.expire_segments, segment.rules.limit.bytes,
-                   segment.rules.limit.feature_bytes, segment.rules.limit.label_bytes));
+                   segment.rules.limit.feature_bytes, segment.rules.limit.label_bytes,
+                   segment.rules.fades_candidates));
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile(
       fmt::format("{}/{}", directory, SegmentName(segment.number)),
       {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()}));
@@ -160,7 +161,8 @@ Result<StoredSegment> ReadSegment(const std::string& directory, uint32_t number,
   segment.checksum = stored.checksum();
   segment.rules = {stored.admit_count(),
                    stored.expire_segments(),
-                   {stored.limit_bytes(), stored.feature_bytes(), stored.label_bytes()}};
+                   {stored.limit_bytes(), stored.feature_bytes(), stored.label_bytes()},
+                   stored.fades_candidates()};
   const bool first_format = stored.format() == 1;
   segment.growth = {number,
                     first_format ? stored.features()->hashes()->size() : stored.num_features(),

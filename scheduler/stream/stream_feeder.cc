@@ -64,7 +64,8 @@ class StreamFeeder::Worker {
   void Run(Orders* orders, int wake, int ready);
   Status Begin();
   Taken TakenSoFar() const {
-    return {spool_.end(), maker_.stored().lines + maker_.lines(), source_.is_file()};
+    return {spool_.end(), maker_.stored().lines + maker_.lines(), maker_.longest_open() > 0,
+            source_.is_file()};
   }
 
  private:
@@ -98,6 +99,7 @@ class StreamFeeder::Worker {
   Status why_;                              // the stream ended
   std::optional<SegmentMaker::Made> made_;  // and not stored yet
   std::optional<Fed> ahead_;
+  std::string made_line_;                     // of the last segment, if it was made in this life
   bool waits_ = false;                        // for the disk
   std::shared_ptr<const Preprocessor> last_;  // of the segment delivered last
   std::vector<uint64_t> recent_;              // checksums of the preprocessors of the last segments
@@ -213,6 +215,7 @@ Result<StreamFeeder::Fed> StreamFeeder::Worker::LoadAgain(uint32_t number) {
   DSLIDE_RETURN_IF_ERROR(shelf_.CheckSame(*stored, made.preprocessor.get()));
   DSLIDE_RETURN_IF_ERROR(MayWait(StorePreprocessor(place_.checkpoints, made.preprocessor.get())));
   recent_.push_back(stored->checksum);
+  if (number == maker_.number() && !made_line_.empty()) made.segment.line = made_line_;
   return Fed{std::move(made.segment), std::move(made.preprocessor)};
 }
 
@@ -246,6 +249,7 @@ Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::Store() {
   DSLIDE_RETURN_IF_ERROR(MayWait(shelf_.Add(maker_.stored(), maker_.vocabulary())));
   waits_ = false;
   recent_.push_back(made_->segment.preprocessor);
+  made_line_ = made_->segment.line;
   Fed fed{std::move(made_->segment), std::move(made_->preprocessor)};
   made_.reset();
   return std::optional(std::move(fed));

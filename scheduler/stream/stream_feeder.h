@@ -48,7 +48,8 @@ class StreamFeeder {
   // What earlier starts took of the stream.
   struct Taken {
     uint64_t bytes = 0;
-    uint64_t lines = 0;  // whole ones
+    uint64_t lines = 0;    // whole ones
+    bool in_line = false;  // a part of one more
     bool is_file = false;
   };
 

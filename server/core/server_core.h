@@ -90,7 +90,7 @@ class ServerCore {
 
   const Config* config() const { return config_ ? &*config_ : nullptr; }
   int64_t heard_ms() const { return out_.link().heard_ms(); }
-  // Whether it may have a message for the server at an address.
+  // Whether it may have a message for this life of the server at an address.
   bool MayAsk(const std::string& address, Incarnation server) const;
   Incarnation incarnation() const { return out_.link().incarnation(); }
   uint32_t plan_version() const { return out_.plan_version(); }  // 0: none

@@ -92,10 +92,10 @@ Status Executor::LimitMemory(const TierFile::Options& file, uint64_t bytes) {
   const uint64_t beside = kept(rows_in, rows_out) + buffers;
   const uint64_t least = beside + RowTier::kLeastPlaces * (place(input) + place(output));
   if (most < least) {
-    return Failed(fmt::format(
-        "{} MB for the rows of an executor are too few even with the disk tier, it needs {}; raise "
-        "cluster.memory_mb or start more servers",
-        bytes >> 20, (least / 3 * 4 >> 20) + 1));
+    return BadInput(fmt::format(
+        "{:.1f} MB for the rows of an executor are too few even with the disk tier, it needs {}; "
+        "raise cluster.memory_mb or start more servers",
+        static_cast<double>(bytes) / (1 << 20), (least / 3 * 4 >> 20) + 1));
   }
   // A batch needs several times as many input rows as neurons: these go first.
   const uint64_t left = most - beside;

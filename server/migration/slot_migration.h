@@ -81,7 +81,7 @@ class SlotMigration {
   void OnRelease(const Envelope& envelope, SlotId slot, const ServerSeat& seat, ServerOutbox* out);
   // Whether another server still copies a slot that has left.
   bool keeps_slots_for_others() const { return !leaving_.empty(); }
-  // Whether a slot comes from the server at this address, or the server has to release one.
+  // Whether a slot comes from the server that is meant, or that server has to release one.
   bool MayAsk(const std::function<bool(const PlanServer&)>& is_it) const;
 
   void CheckInvariants(const ServerSeat& seat) const;

@@ -189,9 +189,19 @@ TEST_CASE("a file that grows is followed until a signal comes, and goes on in an
   append(60);
   train->Signal(SIGTERM);
   REQUIRE(train->Wait() == 0);
-  CHECK(Contains(train->Output(), "; reading goes on after line 2100 (byte "));
+  CHECK(Contains(train->Output(), "; reading goes on with line 2101 (after byte "));
   CHECK(Counted(&run) == 700 * lines);
   CHECK(BestLabel(&run, "about thing75 here") == "label75");
+}
+
+// Until bytes of the stream have come.
+void AwaitInput(const TestRun& run) {
+  const std::string spool = run.run_directory() + "/stream";
+  REQUIRE(WaitFor([&] {
+    return fs::exists(spool) && std::ranges::any_of(Names(spool), [&](const std::string& name) {
+             return name.starts_with("input-") && fs::file_size(spool + "/" + name) > 0;
+           });
+  }));
 }
 
 TEST_CASE("signals count while a stream waits for its first segment") {
@@ -208,12 +218,7 @@ TEST_CASE("signals count while a stream waits for its first segment") {
   }
   SUBCASE("the first ends the stream with what has come, the second stops at once") {
     producer.Write(Lines(100, 0, 20, 1));
-    const std::string spool = run.run_directory() + "/stream";
-    REQUIRE(WaitFor([&] {
-      return std::ranges::any_of(Names(spool), [&](const std::string& name) {
-        return name.starts_with("input-") && fs::file_size(spool + "/" + name) > 0;
-      });
-    }));
+    AwaitInput(run);
     scheduler->Signal(SIGTERM);
     REQUIRE(WaitFor([&] { return !run.SchedulerAddress().empty(); }));
     CHECK(Contains(scheduler->Errors(), "the stream ends here"));
@@ -223,6 +228,17 @@ TEST_CASE("signals count while a stream waits for its first segment") {
     scheduler->Signal(SIGTERM);
     CHECK(scheduler->Wait() == 75);
   }
+}
+
+TEST_CASE("the first signal to a launch whose stream has not begun trains what has come") {
+  TestRun run;
+  Producer producer;
+  auto train = run.Start("dslide", Train(run, "-", {"--set", "train.segment_s=1000"}));
+  producer.Write(Lines(100, 0, 20, 1));
+  AwaitInput(run);
+  train->Signal(SIGTERM);
+  CHECK(train->Wait() == 0);
+  CHECK(Counted(&run) == 100);
 }
 
 TEST_CASE("a server of predictions gets the labels that come to a stream's run") {

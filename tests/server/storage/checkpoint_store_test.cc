@@ -13,7 +13,7 @@
 #include "common/checkpoint/disk_use.h"
 #include "server/storage/checkpoint_source.h"
 #include "server/storage/shard_directory.h"
-#include "tests/server/support/saver.h"
+#include "tests/server/support/saving_server.h"
 #include "tests/server/support/slot_move.h"
 
 namespace dslide::checkpoint_store_test {
@@ -44,7 +44,7 @@ class HeldDisk final : public rocksdb::EnvWrapper {
 };
 
 TEST_CASE("an increment after 1% of the rows changed writes at most 2% of the bytes") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   const CheckpointDone full = saver.Save(1);
   REQUIRE(full.error == "");
   CHECK(full.rows == 401 + 20000);
@@ -63,7 +63,7 @@ TEST_CASE("an increment after 1% of the rows changed writes at most 2% of the by
 }
 
 TEST_CASE("what many increments replaced is removed, and checkpoints stay complete") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   uint64_t most = 0;
   const uint64_t full = saver.Save(1).bytes;
   for (uint64_t n = 2; n < 12; ++n) {
@@ -80,7 +80,7 @@ TEST_CASE("what many increments replaced is removed, and checkpoints stay comple
 
 TEST_CASE("checkpoints are written while the store is compacted") {
   HeldDisk disk;
-  Saver saver(StoreConfig(), &disk);
+  SavingServer saver(StoreConfig(), &disk);
   disk.hold = true;
   for (uint64_t n = 1; n <= 3; ++n) {
     REQUIRE(saver.Save(n, {CheckpointName(n - 1)}).error == "");
@@ -101,7 +101,7 @@ TEST_CASE("checkpoints are written while the store is compacted") {
 }
 
 TEST_CASE("rows that change while they are written are stored as they were, whatever their order") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   REQUIRE(saver.Save(1).error == "");
   for (Executor* executor : saver.cluster.executors()) executor->ForgetStored();
   // All copies together take more than they may, so they come first, and then what did not change.
@@ -118,7 +118,7 @@ TEST_CASE("rows that change while they are written are stored as they were, what
 }
 
 TEST_CASE("a restored server's first checkpoint is an increment") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   const CheckpointDone full = saver.Save(1);
   saver.store.reset();
   const auto shards = CheckpointShards::Open(saver.Path(1));
@@ -148,7 +148,7 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
 }
 
 TEST_CASE("a restored server does not go on from a shard of which most is old") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   REQUIRE(saver.Save(1).error == "");
   saver.Touch(1, 0.5f);
   REQUIRE(saver.Save(2, {CheckpointName(1)}).error == "");  // it is compacted after that
@@ -165,7 +165,7 @@ TEST_CASE("a restored server does not go on from a shard of which most is old") 
 }
 
 TEST_CASE("a restored server does not go on from a shard that has few of an executor's slots") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   saver.Save(1);
   const auto all = AllSlots(saver.config);
   const std::vector<SlotId> some(all.begin(), all.begin() + 4);
@@ -180,7 +180,7 @@ TEST_CASE("a restored server does not go on from a shard that has few of an exec
 }
 
 TEST_CASE("a shard has the slots that its server has at the mark, wherever they were before") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   const auto executors = saver.cluster.executors();
   CheckpointStore stores[] = {CheckpointStore({"a-0000000000000001"}, {}),
                               CheckpointStore({"b-0000000000000001"}, {})};
@@ -224,7 +224,7 @@ TEST_CASE("a shard has the slots that its server has at the mark, wherever they 
 }
 
 TEST_CASE("stores of a server's earlier lives are removed, and no others") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   const std::string in = saver.directory.path();
   for (const char* name :
        {"store-server-00000000000000aa", "store-server-2-00000000000000aa", "store-server-x"}) {
@@ -287,7 +287,7 @@ TEST_CASE("a server removes only what it may") {
 }
 
 TEST_CASE("verify names every damaged file, by its checksum or its absence") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   const CheckpointDone done = saver.Save(1);
   const std::string shard = saver.Path(1) + "/" + done.shard;
   for (const ShardFile& file : done.files) {

@@ -10,7 +10,7 @@
 
 #include "common/checkpoint/disk_use.h"
 #include "server/storage/shard_directory.h"
-#include "tests/server/support/saver.h"
+#include "tests/server/support/saving_server.h"
 
 namespace dslide::store_failures_test {
 namespace {
@@ -62,7 +62,7 @@ class FailingDisk final : public rocksdb::EnvWrapper {
 };
 TEST_CASE("a failing disk is named, and hurts neither the last checkpoint nor the next") {
   FailingDisk disk;
-  Saver saver(StoreConfig(), &disk);
+  SavingServer saver(StoreConfig(), &disk);
   REQUIRE(saver.Save(1).error == "");
   saver.Touch(3, 1.0f);
   std::string expected;
@@ -94,7 +94,7 @@ TEST_CASE("a failing disk is named, and hurts neither the last checkpoint nor th
 
 TEST_CASE("a save without space does not go on from a shard that was removed meanwhile") {
   FailingDisk disk;
-  Saver saver(StoreConfig(), &disk);
+  SavingServer saver(StoreConfig(), &disk);
   REQUIRE(saver.Save(1).error == "");
   fs::remove_all(saver.Path(1));  // another server has failed, so it was no checkpoint
   saver.Touch(1, 1.0f);
@@ -106,12 +106,12 @@ TEST_CASE("a save without space does not go on from a shard that was removed mea
 }
 
 TEST_CASE("the owner's limit of disk is kept, and hurts neither the last checkpoint nor the next") {
-  Saver roomy(StoreConfig());
+  SavingServer roomy(StoreConfig());
   REQUIRE(roomy.Save(1).error == "");
   const uint64_t whole = BytesUnder({roomy.directory.path()});  // the store and its checkpoint
   constexpr uint64_t kMb = 1 << 20;
   REQUIRE(whole > kMb);
-  Saver saver(StoreConfig(), nullptr, whole + whole / 2);
+  SavingServer saver(StoreConfig(), nullptr, whole + whole / 2);
   REQUIRE(saver.Save(1).error == "");
   saver.Touch(1, 1.0f);
   const CheckpointDone failed = saver.Save(2, {CheckpointName(1)});
@@ -120,13 +120,13 @@ TEST_CASE("the owner's limit of disk is kept, and hurts neither the last checkpo
   CHECK(saver.Health(1).damage.empty());
   CHECK(BytesUnder({saver.directory.path()}) <= whole + whole / 2);
   saver.Touch(1, -1.0f);
-  Saver small(StoreConfig(), nullptr, whole / 2);
+  SavingServer small(StoreConfig(), nullptr, whole / 2);
   CHECK(small.Save(1).error.find("idle.disk_mb") != std::string::npos);
 }
 
 TEST_CASE("a write that fails after another executor's end still ends the save") {
   FailingDisk disk;
-  Saver saver(StoreConfig(), &disk);
+  SavingServer saver(StoreConfig(), &disk);
   REQUIRE(saver.Save(1).error == "");
   disk.full = true;
   saver.store->Begin({2, CheckpointName(2), saver.Path(2), ShardName(1, 0), {}, {}, 2, 0});
@@ -143,7 +143,7 @@ TEST_CASE("a write that fails after another executor's end still ends the save")
 }
 
 TEST_CASE("a file that may not grow any more is named") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   REQUIRE(saver.Save(1).error == "");
   saver.Touch(1, 1.0f);
   rlimit before{};
@@ -162,7 +162,7 @@ TEST_CASE("a file that may not grow any more is named") {
 }
 
 TEST_CASE("a place that is no directory is named") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   const std::string file = saver.directory.path() + "/file";
   std::ofstream(file) << "x";
   const CheckpointDone done =
@@ -173,7 +173,7 @@ TEST_CASE("a place that is no directory is named") {
 }
 
 TEST_CASE("a store gives up at once, and leaves nothing behind") {
-  Saver saver(StoreConfig());
+  SavingServer saver(StoreConfig());
   REQUIRE(saver.Save(1).error == "");
   saver.Touch(1, 1.0f);
   SUBCASE("a save that an executor does not take part in") {

@@ -36,7 +36,7 @@ TEST_CASE("run access: nobody answers of a run that was stopped") {
   std::ofstream(run.path() + "/summary.json") << R"({"outcome": "stopped on request"})";
   const auto access = RunAccess(run.path(), "", "observer");
   REQUIRE_FALSE(access.ok());
-  CHECK(access.error().kind == ErrorKind::kTryLater);
+  CHECK(access.error().kind == ErrorKind::kBadInput);
   CHECK(access.error().message.find("ended early (stopped on request)") != std::string::npos);
 }
 

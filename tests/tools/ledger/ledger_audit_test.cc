@@ -182,6 +182,19 @@ TEST_CASE("a finished run that is opened for more epochs has not missed them") {
   CHECK(audit.clean());
 }
 
+TEST_CASE("a run that is opened for fewer epochs than it has trained keeps them") {
+  Run run = Undisturbed();
+  Config fewer = SmallConfig();
+  REQUIRE(fewer.train.epochs > 1);
+  fewer.train.epochs = 1;
+  run.entries.push_back(LedgerOpened{{7}, FormatConfig(fewer), kTrainSamples, 0});
+  run.entries.push_back(LedgerStopped{true});
+  const LedgerAudit audit = run.Verify();
+  for (const std::string& problem : audit.problems) FAIL_CHECK(problem);
+  CHECK(audit.seen == Train().epochs * kTrainSamples);
+  CHECK(audit.missing == 0);
+}
+
 TEST_CASE("a batch that counts again in the surviving history is duplicated") {
   Run run = Undisturbed();
   const size_t at = LastCounted(run);

@@ -191,7 +191,7 @@ class Weights(unittest.TestCase):
         X, y = blobs(20, 2, 3, seed=12)
         for wrong, why in (([1.0] * 19 + [-1.0], "sample 19: the weight is -1, which is not"),
                            ([np.nan] + [1.0] * 19, "sample 0: the weight is nan"),
-                           ([1e7] * 20, r"the weight is 1e\+07, .* from 0 to 1000000"),
+                           ([1e7] * 20, r"the weight is 1e\+07, .* from 0 to 1000"),
                            ([1.0] * 19, r"sample_weight.shape == \(19,\), expected \(20,\)"),
                            (np.ones((20, 2)), "must be 1D array or scalar")):
             with self.assertRaisesRegex(ValueError, why):

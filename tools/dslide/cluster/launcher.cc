@@ -186,11 +186,18 @@ Launcher::FileIdentity Launcher::AddressFile() const {
 }
 
 // The scheduler reads its data first, then writes the address that it listens at. Until then the
-// file may be that of an earlier launch, or of a launch that still uses the run directory.
+// file may be that of an earlier launch, or of a launch that still uses the run directory. The
+// first signal ends a stream: what has come is trained.
 Status Launcher::WaitForAddress() {
+  bool ends_stream = false;
   while (AddressFile() == old_address_ || Address().empty()) {
     poll(nullptr, 0, kPollMs);
-    if (signals_->Take()) return TryLater("stopped before training began");
+    if (signals_->Take()) {
+      if (!launch_.config.train.open_vocabulary || std::exchange(ends_stream, true)) {
+        return TryLater("stopped before training began");
+      }
+      scheduler().Signal(SIGTERM);
+    }
     if (!scheduler().Poll()) continue;
     if (scheduler().exit_code() == 0) return {};  // the run is finished
     if (!scheduler().killed()) return SchedulerFailure();

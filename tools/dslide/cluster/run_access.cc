@@ -26,7 +26,7 @@ Status CheckHasNotEnded(const std::string& directory) {
                     directory, directory));
   }
   if (run->kind != FoundRun::Kind::kStopped) return {};
-  return TryLater(
+  return BadInput(
       fmt::format("{}: the run has ended early ({}); `dslide report {}` shows what it did, and "
                   "--resume goes on with it",
                   directory, run->outcome, directory));

@@ -157,10 +157,15 @@ void Print(const LedgerAccount& account, const LedgerAudit& audit) {
                                      ? "none; the servers' records were not compared"
                                      : fmt::format("{}, batches that lack a part on a server: {}",
                                                    audit.checkpoint, audit.lacking));
-  for (size_t e = 0; e < audit.epochs.size(); ++e) {
+  // A line for those in a row that are alike, and none for those that have not begun.
+  for (size_t e = 0, end = 0; e < audit.epochs.size(); e = end) {
     const auto& count = audit.epochs[e];
-    fmt::print("epoch {:<5} seen {} duplicated {} missing {}\n", e + 1, count.seen,
-               count.duplicated, count.missing);
+    while (end < audit.epochs.size() && audit.epochs[end] == count) ++end;
+    if (count == LedgerAccount::EpochCount()) continue;
+    const std::string which =
+        end - e == 1 ? fmt::format("{}", e + 1) : fmt::format("{}-{}, each", e + 1, end);
+    fmt::print("{} {:<5} seen {} duplicated {} missing {}\n", is_stream ? "segment" : "epoch",
+               which, count.seen, count.duplicated, count.missing);
   }
   for (const std::string& problem : audit.problems) fmt::print("problem     {}\n", problem);
 }

@@ -133,8 +133,9 @@ Status Stop(const ParsedArguments& arguments) {
         "one before",
         directory));
   }
-  fmt::print("{}: {}\n", directory,
-             after && after->outcome.empty() ? NameOf(after->kind) : after->outcome);
+  std::string how = "stopped";  // also if the directory has gone
+  if (after) how = after->outcome.empty() ? NameOf(after->kind) : after->outcome;
+  fmt::print("{}: {}\n", directory, how);
   return {};
 }
 

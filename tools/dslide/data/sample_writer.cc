@@ -24,6 +24,7 @@ Result<SampleWriter> SampleWriter::Create(const std::string& path, const DataFil
     Result<TextWriter> text = TextWriter::Create(path);
     DSLIDE_RETURN_IF_ERROR(text);
     writer.text_.emplace(*std::move(text));
+    writer.path_ = path;
     const RecordFormat format = source.records->format();
     if (format != RecordFormat::kPlainText) writer.untold_ = format;
   }
@@ -39,9 +40,12 @@ void SampleWriter::Add(std::string_view line) {
 }
 
 void SampleWriter::WriteLine(std::string_view line) {
-  if (untold_ && RecordFormatOf(line) != untold_ && held_.size() < kMostHeld) {
-    (held_ += line) += '\n';
-    return;
+  if (untold_ && RecordFormatOf(line) != untold_) {
+    if (held_.size() < kMostHeld) {
+      (held_ += line) += '\n';
+      return;
+    }
+    too_late_ = true;
   }
   text_->Write(line);
   text_->Write("\n");
@@ -57,7 +61,12 @@ void SampleWriter::WriteHeld() {
 Status SampleWriter::Finish(const ModelSize& size) {
   if (!text_) return numbers_->Finish(size);
   WriteHeld();  // no sample has a label
-  return text_->Finish();
+  DSLIDE_RETURN_IF_ERROR(text_->Finish());
+  if (!too_late_) return {};
+  return BadInput(
+      fmt::format("{}: none of its first {} MiB of samples has a label: its first line "
+                  "does not tell the format; put a sample with labels first",
+                  path_, kMostHeld >> 20));
 }
 
 }  // namespace dslide

@@ -38,6 +38,8 @@ class SampleWriter {
   std::optional<TextWriter> text_;
   std::optional<RecordFormat> untold_;  // what the first line has yet to tell
   std::string held_;                    // lines before it
+  bool too_late_ = false;               // more of them than are held
+  std::string path_;
   std::unique_ptr<NumberWriter> numbers_;
   XcLineParser parser_;
   uint64_t samples_ = 0;

@@ -40,8 +40,10 @@ Status LedgerAccount::Take(const LedgerOpened& entry) {
   run_ = entry;
   config_ = std::move(*config);
   if (is.open_vocabulary) return {};  // the plans tell of segments
-  counts_.resize(is.epochs);
-  samples_.assign(is.epochs, entry.train_samples);
+  // Fewer epochs than have begun take nothing back.
+  const size_t epochs = std::max<size_t>(is.epochs, counts_.size());
+  counts_.resize(epochs);
+  samples_.assign(epochs, entry.train_samples);
   for (auto& epoch : counts_) epoch.resize(BatchesPerEpoch(is, entry.train_samples));
   return {};
 }

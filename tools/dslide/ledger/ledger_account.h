@@ -23,8 +23,10 @@ class LedgerAccount {
     uint64_t seen = 0;        // each once
     uint64_t duplicated = 0;  // counts beyond the first
     uint64_t missing = 0;     // samples of the epoch that did not count
+    bool operator==(const EpochCount&) const = default;
   };
-  std::vector<EpochCount> Epochs() const;  // [train.epochs]; of a stream: [segments so far]
+  // [train.epochs], or [epochs that have begun] if these are more; of a stream: [segments so far]
+  std::vector<EpochCount> Epochs() const;
   // Of one epoch, or segment. REQUIRES one that Epochs() has.
   uint64_t BatchesOf(uint32_t epoch) const { return counts_[epoch].size(); }
   // 0: the run has no such batch.

@@ -169,7 +169,10 @@ LedgerAudit Audit(const LedgerAccount& account, const std::optional<CheckpointRe
   audit.epochs = account.Epochs();
   audit.problems = account.problems();
   // Samples can be missing only in the epochs that are done, or in all of a finished run.
-  const size_t due = account.finished() ? audit.epochs.size() : account.epochs_done();
+  const TrainConfig& train = account.config().train;
+  const size_t wanted = train.open_vocabulary ? audit.epochs.size() : train.epochs;
+  const size_t due =
+      account.finished() ? std::max<size_t>(wanted, account.epochs_done()) : account.epochs_done();
   for (size_t e = due; e < audit.epochs.size(); ++e) audit.epochs[e].missing = 0;
   if (records) {
     RecordsAudit(account, *records, &audit).Run();

@@ -33,8 +33,7 @@ class PredictionService::Worker {
 
   void Run() {
     FlushDenormals();
-    uint64_t models = 0;
-    while (const auto share = service_.AwaitJobs(&models)) {
+    while (const auto share = service_.AwaitJobs(&models_)) {
       Use(service_.model());
       AnswerShare(*share);
     }
@@ -66,7 +65,7 @@ class PredictionService::Worker {
   void AnswerShare(size_t share) {
     size_t samples = 0;
     for (; share > 0 && samples < kMostRanked; --share) {
-      std::optional<Job> job = service_.TryTake();
+      std::optional<Job> job = service_.TryTake(models_);
       if (!job) break;
       std::optional<Asked> asked = Understand(*std::move(job));
       if (!asked) continue;
@@ -243,6 +242,7 @@ class PredictionService::Worker {
   std::shared_ptr<const Model> model_;
   std::optional<Ranker> ranker_;
   std::optional<Preprocessor::Encoder> encoder_;
+  uint64_t models_ = 0;          // that were set until it has taken model_
   std::vector<Asked> together_;  // that are to be answered next
   std::vector<Place> places_;    // in these
 };
@@ -299,9 +299,9 @@ std::optional<size_t> PredictionService::AwaitJobs(uint64_t* models) {
   return std::min((jobs_.size() + options_.threads - 1) / options_.threads, kMostTaken);
 }
 
-std::optional<PredictionService::Job> PredictionService::TryTake() {
+std::optional<PredictionService::Job> PredictionService::TryTake(uint64_t models) {
   const std::lock_guard lock(mutex_);
-  if (jobs_.empty()) return std::nullopt;
+  if (jobs_.empty() || models_ != models) return std::nullopt;
   std::optional<Job> job = std::move(jobs_.front());
   jobs_.pop_front();
   return job;

@@ -56,7 +56,8 @@ class PredictionService {
   // Waits for jobs, or until more models than `*models` were set, which becomes their number.
   // Returns a thread's share of the jobs, which may be none; nullopt at the end.
   std::optional<size_t> AwaitJobs(uint64_t* models);
-  std::optional<Job> TryTake();  // nullopt: nothing waits
+  // Nullopt: nothing waits, or a model was set after AwaitJobs() gave `models`.
+  std::optional<Job> TryTake(uint64_t models);
   void Answer(const Job& job, unsigned status, std::string body) const;
 
   const Options options_;

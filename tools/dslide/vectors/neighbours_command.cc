@@ -112,8 +112,10 @@ Status PrintPairs(const WordVectors& vectors, const std::string& path, bool json
                {"rank_correlation", result->spearman}});
     return {};
   }
-  fmt::print("{:<28} {:6.2f} rank correlation (x 100) of {}; {} have words that the model lacks\n",
-             "pairs", 100 * result->spearman, result->pairs, result->left_out);
+  fmt::print(
+      "{:<28} {:6.2f} rank correlation (x 100) of {}; {} have words that the model lacks or has no "
+      "numbers for\n",
+      "pairs", 100 * result->spearman, result->pairs, result->left_out);
   return {};
 }
 

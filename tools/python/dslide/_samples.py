@@ -48,7 +48,7 @@ def read_samples(X: Any) -> Samples:
     return _from_dense(X)
 
 
-_MOST_WEIGHT = 1e6
+_MOST_WEIGHT = 1000
 
 
 def read_weights(sample_weight: Any, samples: int) -> Optional[np.ndarray]:

@@ -30,8 +30,8 @@ inline Config StoreConfig() {
 }
 
 // One server of two executors, its store, and its checkpoints 1, 2, ...
-struct Saver {
-  explicit Saver(const Config& c, rocksdb::Env* env = nullptr, uint64_t disk_bytes = 0)
+struct SavingServer {
+  explicit SavingServer(const Config& c, rocksdb::Env* env = nullptr, uint64_t disk_bytes = 0)
       : config(c),
         cluster(c, 1000, {2}),
         store(std::make_unique<CheckpointStore>(
