@@ -342,7 +342,7 @@ void BatchFlight::Advance() {
 // gradient.
 void BatchFlight::Activate() {
   hidden_ = InFloats(*std::move(sum_));
-  const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_hidden : 0.0f;
+  const float drop = kind_ == LeaseKind::kTrain ? DropoutHidden(config_.train) : 0.0f;
   const float scale = 1.0f / (1.0f - drop);
   if (IsLinear(config_.model)) {
     for (float& h : hidden_.data) h *= scale;
@@ -450,7 +450,7 @@ void BatchFlight::MaskGradient(Matrix gradient) {
     gradient_ = std::move(back.first);
     dense_hidden_.clear();
   }
-  const float scale = 1.0f / (1.0f - config_.train.dropout_hidden);
+  const float scale = 1.0f / (1.0f - DropoutHidden(config_.train));
   const float* h = (dense_ == nullptr ? hidden_ : first_).data.data();
   float* g = gradient_.data.data();
   for (size_t i = 0; i < gradient_.data.size(); ++i) g[i] *= h[i] != 0 ? scale : 0.0f;

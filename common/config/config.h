@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,7 +33,22 @@ enum class MomentPrecision { kAuto, kFp32, kBf16 };
 enum class WirePrecision { kBf16, kFp32, kInt8 };
 enum class Wire { kAuto, kBf16, kFp32, kInt8 };
 enum class Balance { kAuto, kOff };
-enum class TextFormat { kRecords, kWords, kSessions };
+// How a line of a data file is read. kRecords: the files themselves tell which of the next ones it
+// is (common/text/record_format.h).
+enum class TextFormat {
+  kRecords,
+  kJson,
+  kFastText,
+  kTsv,
+  kCsv,
+  kPlain,
+  kNumbers,
+  kLibsvm,
+  kWords,
+  kSessions
+};
+// What becomes of a record that cannot be read.
+enum class BadRecords { kLeaveOut, kRefuse };
 
 struct CommonConfig {
   uint64_t seed = 1;               // initial weights, order of samples, hash functions, negatives
@@ -79,6 +95,7 @@ struct TrainConfig {
   std::string data;                 // training file
   std::string test;                 // evaluation file; empty: no evaluation
   std::string label_names;          // tab-separated label id ... name; empty: none
+  std::optional<float> normalize;   // feature values are divided by it; derived from the data
   uint32_t min_label_samples = 1;   // labels of fewer samples are left out
   bool open_vocabulary = false;     // a stream, whose labels and words come while it is trained
   uint32_t segment_samples = 8192;  // of a segment of the stream, at most
@@ -98,8 +115,8 @@ struct TrainConfig {
   Decay decay = Decay::kLinear;       // towards 0 at the end of the last epoch
   float weight_decay = 0.0f;          // decoupled (AdamW), a touched row loses lr * this share
   float dropout_input = 0.0f;         // share of a sample's features left out
-  float dropout_hidden = 0.1f;        // share of hidden units left out
-  float label_smoothing = 0.1f;       // softmax: target mass spread over all neurons
+  std::optional<float> dropout_hidden;   // share of hidden units left out; DropoutHidden()
+  std::optional<float> label_smoothing;  // softmax: target mass spread evenly; LabelSmoothing()
   float sparsify = 0.01f;             // probabilities below it become 0 or it at random; 0: never
   bool exclude_own_features = false;  // rank without label i if feature i is in the sample
   uint32_t unit_batches = 8;          // batches per work unit
@@ -121,6 +138,8 @@ struct TrainConfig {
 // sessions (common/text/tokens.h, common/data/token_samples.h), which the first keys are for.
 struct TextConfig {
   TextFormat format = TextFormat::kRecords;
+  std::string fields;               // other names of fields, "title:headline,labels:tags"
+  BadRecords bad_records = BadRecords::kLeaveOut;
   uint32_t window = 0;              // tokens around a word, before an item; 0: derived
   uint32_t min_count = 0;           // tokens of fewer occurrences are left out; 0: derived
   float subsample = 1e-4f;          // words: share of the tokens above which some are left out
@@ -308,7 +327,15 @@ inline bool DrawsByMass(const ModelConfig& model) {
 }
 
 // Whether samples are words and their contexts, or sessions.
-inline bool IsOfTokens(const TextConfig& text) { return text.format != TextFormat::kRecords; }
+inline bool IsOfTokens(const TextConfig& text) {
+  return text.format == TextFormat::kWords || text.format == TextFormat::kSessions;
+}
+
+// train.dropout_hidden and train.label_smoothing, or what learned neurons have by default.
+inline float DropoutHidden(const TrainConfig& train) { return train.dropout_hidden.value_or(0.1f); }
+inline float LabelSmoothing(const TrainConfig& train) {
+  return train.label_smoothing.value_or(0.1f);
+}
 
 // Whether h is the sum of input rows as it is, without relu.
 inline bool IsLinear(const ModelConfig& model) { return model.activation == Activation::kLinear; }

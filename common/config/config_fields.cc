@@ -61,6 +61,19 @@ Field HiddenLayers() {
   return field;
 }
 
+Field Normalize() {
+  constexpr float kLeast = 1e-30f, kMost = 1e30f;
+  Field field = AutoOr(&Config::train, &TrainConfig::normalize, kLeast, kMost);
+  field.allowed = "auto, off, or a number above 0";
+  field.parse = [number = field.parse](std::string_view text, Config* config) {
+    return number(text == "off" ? "1" : text, config);
+  };
+  field.format = [number = field.format](const Config& config) {
+    return config.train.normalize == 1.0f ? "off" : number(config);
+  };
+  return field;
+}
+
 Field Epochs() {
   Field field = Number(&Config::train, &TrainConfig::epochs, 0, kMostEpochs);
   field.parse = [number = field.parse](std::string_view text, Config* config) {

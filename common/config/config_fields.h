@@ -92,6 +92,21 @@ Field ZeroOr(Section Config::*section, T Section::*member, std::type_identity_t<
                    [](T value) { return fmt::format("{}", value); });
 }
 
+// "auto" for nullopt, or a number in the closed range [min, max].
+template <typename Section, typename T>
+Field AutoOr(Section Config::*section, std::optional<T> Section::*member,
+             std::type_identity_t<T> min, std::type_identity_t<T> max) {
+  const auto read = [=](std::string_view text) -> std::optional<std::optional<T>> {
+    if (text == "auto") return std::optional<T>();
+    const std::optional<T> value = ParseNumber<T>(text);
+    if (!value || *value < min || *value > max) return std::nullopt;
+    return value;
+  };
+  return MakeField(
+      section, member, fmt::format("auto, or {} to {}", min, max), read,
+      [](const std::optional<T>& value) { return value ? fmt::format("{}", *value) : "auto"; });
+}
+
 // One of a few values, each with its word.
 template <typename Section, typename T>
 Field OneOf(Section Config::*section, T Section::*member,
@@ -154,6 +169,9 @@ Field AdvertisedAddressOrEmpty(Section Config::*section, std::string Section::*m
 
 // Widths of hidden layers: a number, or several with commas between them.
 Field HiddenLayers();
+
+// train.normalize: "auto", "off" for 1, or a number above 0.
+Field Normalize();
 
 // A number of epochs, or kMostSegments, which is derived for streams alone.
 Field Epochs();

@@ -152,9 +152,11 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   if (model.input_init == 0.0f) model.input_init = centroids ? 1.0f : 0.005f;
   // Both cost accuracy: what a sample says of a rare label is all there is.
   // Word vectors want all of every sample.
-  if (centroids || of_tokens) {
-    config->train.dropout_hidden = config->train.label_smoothing = 0.0f;
-  }
+  const bool regular = !centroids && !of_tokens;
+  std::optional<float>& dropout = config->train.dropout_hidden;
+  std::optional<float>& smoothing = config->train.label_smoothing;
+  if (!dropout) dropout = regular ? DropoutHidden(config->train) : 0.0f;
+  if (!smoothing) smoothing = regular ? LabelSmoothing(config->train) : 0.0f;
   if (model.output_init == 0.0f) {
     model.output_init = 1.0f / std::sqrt(static_cast<float>(OutputWidth(model)));
   }

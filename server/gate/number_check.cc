@@ -61,7 +61,7 @@ float LargestNorm(const SparseRows& rows) {
 // The largest element that a sum of the servers' replies can have.
 float MostSummed(const ServerSeat& seat) {
   const auto servers = static_cast<float>(std::max<size_t>(1, seat.plan.servers.size()));
-  return 2 * kMostReplied * servers / (1.0f - seat.config.train.dropout_hidden);
+  return 2 * kMostReplied * servers / (1.0f - DropoutHidden(seat.config.train));
 }
 
 // What a request asks about without changing the model: which batch, and for what kind of reply. An

@@ -58,7 +58,7 @@ class Scorer {
  public:
   Scorer(const Config& config, OutputRows* rows, const Kernels& kernels, EngineStats* stats)
       : model_(config.model),
-        label_smoothing_(config.train.label_smoothing),
+        label_smoothing_(LabelSmoothing(config.train)),
         synchronous_(IsSynchronous(config.train)),
         rows_(*rows),
         kernels_(kernels),

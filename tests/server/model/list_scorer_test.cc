@@ -168,7 +168,7 @@ TEST_CASE("list scorer with every neuron drawn equals the dense scorer with acti
   ForEachLoss([](const Config& given) {
     const auto run = [&](ActiveSet active, ActiveReply* reply, Matrix* partial) {
       const Config config =
-          OutputConfig(given.model.loss, given.model.tail, given.train.label_smoothing, active);
+          OutputConfig(given.model.loss, given.model.tail, LabelSmoothing(given.train), active);
       const std::vector<SlotId> slots = {{0}, {2}, {3}, {7}};
       OutputLayer layer(config, slots, Purpose::kTraining, BestKernels());
       layer.layer().Initialise(5, 0.6f, kLabels);

@@ -75,7 +75,7 @@ Matrix OutputModel::Step() {
     CHECK(merged.active[i] == weights_[i].size());
     if (config_.model.loss == Loss::kSigmoid) {
       CHECK(merged.loss[i] == doctest::Approx(SampleLoss(i, w, h)).epsilon(1e-5));
-    } else if (config_.train.label_smoothing == 0) {
+    } else if (LabelSmoothing(config_.train) == 0) {
       const double loss = normaliser[i] - merged.target_logit[i];
       if (query_.label_totals[i] > 0) {
         CHECK(loss == doctest::Approx(SampleLoss(i, w, h)).epsilon(1e-5));
@@ -221,7 +221,7 @@ double OutputModel::SampleLoss(uint32_t i, const std::vector<double>& w,
     return sum - target;
   }
   if (labels.empty()) return 0;
-  const double smoothing = config_.train.label_smoothing;
+  const double smoothing = LabelSmoothing(config_.train);
   for (const auto& [n, weight] : weights_[i]) {
     sum += weight * std::exp(logit(n));
     target += smoothing / config_.model.labels * weight * logit(n);

@@ -119,8 +119,8 @@ void ScorerModel::Check(const ScorerResult& result, const std::vector<double>& l
         probability = total > 0 ? weight * std::exp(z - log_normaliser[i]) : 0.0;
         delta = probability;
         if (total > 0)
-          delta -= double{config_.train.label_smoothing} / config_.model.labels * weight;
-        if (is_label) delta -= (1 - double{config_.train.label_smoothing}) / total;
+          delta -= double{LabelSmoothing(config_.train)} / config_.model.labels * weight;
+        if (is_label) delta -= (1 - double{LabelSmoothing(config_.train)}) / total;
       } else {
         probability = weight / (1 + std::exp(-z));
         delta = probability - is_label;

@@ -133,7 +133,7 @@ LinkSeconds MessageSeconds(const ServerPart& part, const MessageBytes& bytes, co
 // (tools/bench/RESULTS.md, "Plans").
 Activity ActivityOfRun(const Config& config, const Rates& rates) {
   constexpr double kFirst = 0.3, kGrowth = 0.37, kMost = 0.8;  // of the units that dropout leaves
-  const double left = 1 - config.train.dropout_hidden;
+  const double left = 1 - DropoutHidden(config.train);
   const double learned = config.train.epochs * std::sqrt(512.0 / config.train.batch);
   const double usual = left * std::min(kMost, kFirst * std::pow(std::max(1.0, learned), kGrowth));
   const double growth =
