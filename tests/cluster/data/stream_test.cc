@@ -13,6 +13,7 @@
 #include "common/base/process.h"
 #include "common/base/random.h"
 #include "common/checkpoint/layout.h"
+#include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 #include "tests/cluster/cluster.h"
 
