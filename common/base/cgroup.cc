@@ -1,8 +1,11 @@
 #include "common/base/cgroup.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <thread>
 
 namespace dslide {
 namespace {
@@ -66,6 +69,23 @@ CgroupLimits CgroupLimitsOfThisProcess() {
   const std::string groups((std::istreambuf_iterator<char>(file)),
                            std::istreambuf_iterator<char>());
   return ReadCgroupLimits(groups, "/sys/fs/cgroup");
+}
+
+std::vector<cpu_set_t> AffinityMask() {
+  constexpr size_t kMaxSets = 64;
+  // The kernel refuses a mask that is too small for the CPUs that the machine may have.
+  for (std::vector<cpu_set_t> mask(1); mask.size() <= kMaxSets; mask.resize(2 * mask.size())) {
+    if (sched_getaffinity(0, mask.size() * sizeof(cpu_set_t), mask.data()) == 0) return mask;
+    if (errno != EINVAL) break;
+  }
+  return {};
+}
+
+uint32_t AllowedCpus() {
+  const std::vector<cpu_set_t> mask = AffinityMask();
+  const auto allowed =
+      static_cast<uint32_t>(CPU_COUNT_S(mask.size() * sizeof(cpu_set_t), mask.data()));
+  return std::max(1u, mask.empty() ? std::thread::hardware_concurrency() : allowed);
 }
 
 }  // namespace dslide

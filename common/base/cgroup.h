@@ -1,9 +1,13 @@
-// CPU and memory limits of a process's control groups (cgroups). A limit applies to a group and to
-// all groups inside it, so the lowest limit on the path to the root counts.
+// CPU and memory limits of a process: the CPUs that it may run on, and its control groups
+// (cgroups). A limit applies to a group and to all groups inside it, so the lowest limit on the
+// path to the root counts.
 #pragma once
+
+#include <sched.h>
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace dslide {
 
@@ -18,5 +22,13 @@ struct CgroupLimits {
 CgroupLimits ReadCgroupLimits(const std::string& groups, const std::string& root);
 
 CgroupLimits CgroupLimitsOfThisProcess();
+
+// The affinity mask of the calling thread, CPU_SETSIZE CPUs an element (CPU_ISSET_S reads it):
+// taskset, a container's cpuset, static CPUs of Kubernetes and the binding of a batch system. Empty
+// if the kernel does not tell it.
+std::vector<cpu_set_t> AffinityMask();
+
+// The CPUs in that mask, at least 1; without a mask, those of the machine.
+uint32_t AllowedCpus();
 
 }  // namespace dslide

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cmath>
 #include <random>
-#include <thread>
 
 #include "common/base/cgroup.h"
 #include "common/base/check.h"
@@ -35,7 +34,7 @@ double ThreadCpuSeconds() {
 }
 
 uint32_t CoresOfThisMachine() {
-  const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const uint32_t cores = AllowedCpus();
   const double quota = CgroupLimitsOfThisProcess().cores;
   return quota > 0 ? std::min(cores, static_cast<uint32_t>(std::ceil(quota))) : cores;
 }

@@ -20,7 +20,7 @@ ProcessUsage UsageOfThisProcess();
 // CPU time of the calling thread.
 double ThreadCpuSeconds();
 
-// The machine's cores and memory, or the cgroup's limit if that is lower.
+// The CPUs that this process may run on, and memory; the cgroup's limit if that is lower.
 uint32_t CoresOfThisMachine();  // rounded up
 uint64_t MemoryOfThisMachine();
 

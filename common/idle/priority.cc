@@ -7,6 +7,9 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
+
+#include "common/base/cgroup.h"
 
 namespace dslide {
 namespace {
@@ -54,16 +57,16 @@ std::string LowerPriority(Priority priority) {
 }
 
 void LimitCores(uint32_t cores) {
-  cpu_set_t all;
-  if (cores == 0 || sched_getaffinity(0, sizeof all, &all) != 0) return;
-  cpu_set_t last;
-  CPU_ZERO(&last);
-  for (int cpu = CPU_SETSIZE - 1; cpu >= 0 && cores > 0; --cpu) {
-    if (!CPU_ISSET(cpu, &all)) continue;
-    CPU_SET(cpu, &last);
-    --cores;
+  std::vector<cpu_set_t> mask = AffinityMask();
+  if (cores == 0 || mask.empty()) return;
+  const size_t bytes = mask.size() * sizeof(cpu_set_t);
+  uint32_t left = AllowedCpus();
+  for (size_t cpu = 0; left > cores; ++cpu) {
+    if (!CPU_ISSET_S(cpu, bytes, mask.data())) continue;
+    CPU_CLR_S(cpu, bytes, mask.data());
+    --left;
   }
-  (void)sched_setaffinity(0, sizeof last, &last);
+  (void)sched_setaffinity(0, bytes, mask.data());
 }
 
 }  // namespace dslide

@@ -153,6 +153,9 @@ def machines(bench):
          **{"sys__fs__cgroup__memory.max": "1073741824\n"})
     case("half a core", "cores", ["0.5 of", "raise the limit"],
          **{"sys__fs__cgroup__cpu.max": "50000 100000\n"})
+    first = min(os.sched_getaffinity(0))
+    bench.expect("one CPU allowed", "cores", "ok", ["1 of " if os.cpu_count() > 1 else "1"],
+                 before=["taskset", "--cpu-list", str(first)])
     case("512 MB of memory", "memory", ["0.5 GiB"],
          proc__meminfo="MemTotal: 524288 kB\nMemAvailable: 400000 kB\n")
     case("memory that others hold", "memory", ["other processes hold it"],

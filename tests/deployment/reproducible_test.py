@@ -73,7 +73,7 @@ def one_executable(build, directory):
     copy_sources(copy)
     other = f"{directory}/objects"
     run("cmake", "-G", "Ninja", "-S", copy, "-B", other, *options_of(build), env=without_cache())
-    run("ninja", "-C", other, "-j", os.cpu_count(), TARGET, env=without_cache())
+    run("ninja", "-C", other, "-j", len(os.sched_getaffinity(0)), TARGET, env=without_cache())
     for what, change in (("", lambda path: path), (" when it is stripped", lambda path: stripped(path, directory))):
         ours, theirs = change(f"{build}/bin/{TARGET}"), change(f"{other}/bin/{TARGET}")
         if digest(ours) != digest(theirs):

@@ -104,6 +104,9 @@ def queued_again(slurm):
     """By time limits and by preemption with a grace time."""
     run = Run(slurm, "again", 1000, workers=1, partition="graceful", STOP_AFTER="1")
     run.await_samples(1)
+    step = slurm.command("scontrol", "show", "step", f"{run.cluster}.0")
+    if " CPUs=4 " not in step:
+        raise SystemExit(f"slurm_test: two servers have not two CPUs each:\n{step}")
     slurm.command("scancel", "--signal=USR1", "--batch", run.cluster)
     slurm.await_(lambda: slurm.restarts(run.cluster) == 1, "the job of the servers")
     slurm.await_restarted([run.cluster], 1)

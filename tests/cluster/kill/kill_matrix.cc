@@ -15,7 +15,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <thread>
 #include <utility>
 
 #include "common/app/executable.h"
@@ -191,8 +190,7 @@ int main(int argc, char** argv) {
   line.Positional("CELL", "a cell, or the beginning of several; all if none is given", 0, 10000);
   line.Option("seed", "N", "when within a place, and which process", "1");
   line.Option("repeat", "N", "so many times, with seeds from --seed on", "1");
-  line.Option("jobs", "N", "cells at once",
-              std::to_string(3 * std::max(1u, std::thread::hardware_concurrency())));
+  line.Option("jobs", "N", "cells at once", std::to_string(3 * dslide::CoresOfThisMachine()));
   line.Flag("flip", "synchronous training where it is asynchronous else");
   line.Flag("both", "every cell in asynchronous and in synchronous training");
   line.Option("keep", "DIRECTORY", "where all files stay; default: they are removed");

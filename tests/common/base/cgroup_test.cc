@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/base/process.h"
+#include "tests/support/one_cpu.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::cgroup_test {
@@ -59,6 +61,26 @@ TEST_CASE("cgroup limits: text that is none sets no limits") {
     CHECK(mounted.Limits(groups).cores == 0);
     CHECK(mounted.Limits(groups).memory_bytes == 0);
   }
+}
+
+TEST_CASE("a process that may run on one CPU uses one, whatever the machine has") {
+  const uint32_t before = AllowedCpus();
+  CHECK(CoresOfThisMachine() <= before);
+  {
+    const OneCpu one;
+    CHECK(AllowedCpus() == 1);
+    CHECK(CoresOfThisMachine() == 1);
+  }
+  CHECK(AllowedCpus() == before);
+}
+
+TEST_CASE("the affinity mask has the CPUs that were set, and no others") {
+  const OneCpu one;
+  const std::vector<cpu_set_t> mask = AffinityMask();
+  REQUIRE(!mask.empty());
+  const size_t bytes = mask.size() * sizeof(cpu_set_t);
+  CHECK(CPU_COUNT_S(bytes, mask.data()) == 1);
+  CHECK(CPU_ISSET_S(static_cast<size_t>(sched_getcpu()), bytes, mask.data()));
 }
 
 }  // namespace

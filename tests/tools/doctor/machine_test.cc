@@ -13,7 +13,7 @@ namespace {
 MachineFacts Good() {
   MachineFacts facts;
   facts.kernels = "avx2";
-  facts.processors = 8;
+  facts.processors = facts.allowed = 8;
   facts.memory_bytes = facts.available_bytes = uint64_t{32} << 30;
   facts.huge_pages = "madvise";
   facts.clock_set = true;
@@ -48,6 +48,20 @@ TEST_CASE("doctor: old processors, busy hosts, wrong clocks and low limits are n
   CHECK(Of(facts, "clock").level == Finding::Level::kNote);
   facts.open_files = 100;
   CHECK(Of(facts, "files").level == Finding::Level::kNote);
+}
+
+TEST_CASE("doctor: the cores are those that the process may use") {
+  MachineFacts facts = Good();
+  CHECK(Of(facts, "cores").what == "8");
+  facts.allowed = 1;
+  CHECK(Of(facts, "cores").what ==
+        "1 of 8 by the CPU affinity (taskset, a container's cpuset, a batch system)");
+  facts.allowed = 4;
+  facts.core_limit = 2.5;
+  CHECK(Of(facts, "cores").what == "2.5 of 8 by the cgroup's limit");
+  facts.core_limit = 6;
+  CHECK(Of(facts, "cores").what.starts_with("4 of 8 by the CPU affinity"));
+  CHECK(Of(facts, "cores").level == Finding::Level::kFine);
 }
 
 TEST_CASE("doctor: what is not known is not judged") {

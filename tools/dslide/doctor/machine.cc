@@ -66,6 +66,18 @@ std::string Gib(uint64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
+std::string CoresText(const MachineFacts& facts) {
+  if (facts.core_limit > 0 && facts.core_limit < facts.allowed) {
+    return fmt::format("{:.2g} of {} by the cgroup's limit", facts.core_limit, facts.processors);
+  }
+  if (facts.allowed < facts.processors) {
+    return fmt::format(
+        "{} of {} by the CPU affinity (taskset, a container's cpuset, a batch system)",
+        facts.allowed, facts.processors);
+  }
+  return fmt::format("{}", facts.processors);
+}
+
 void JudgeProcessors(const MachineFacts& facts, Findings* findings) {
   const std::string kernels = fmt::format("{} instructions", facts.kernels);
   if (facts.kernels == "scalar") {
@@ -76,16 +88,11 @@ void JudgeProcessors(const MachineFacts& facts, Findings* findings) {
   } else {
     findings->Fine("processor", kernels);
   }
-  const double cores = facts.core_limit > 0 ? std::min<double>(facts.core_limit, facts.processors)
-                                            : facts.processors;
-  const std::string text =
-      facts.core_limit > 0 && facts.core_limit < facts.processors
-          ? fmt::format("{:.2g} of {} by the cgroup's limit", facts.core_limit, facts.processors)
-          : fmt::format("{}", facts.processors);
-  if (cores < 1) {
-    findings->Note("cores", text, "a server or worker wants one core at least: raise the limit");
+  if (facts.core_limit > 0 && facts.core_limit < 1) {
+    findings->Note("cores", CoresText(facts),
+                   "a server or worker wants one core at least: raise the limit");
   } else {
-    findings->Fine("cores", text);
+    findings->Fine("cores", CoresText(facts));
   }
   if (facts.steal && *facts.steal > kMuchSteal) {
     findings->Note(
@@ -150,7 +157,8 @@ MachineFacts ReadMachine(const std::string& root) {
       ReadCgroupLimits(TextOf(root + "/proc/self/cgroup"), root + "/sys/fs/cgroup");
   facts.memory_limit = limits.memory_bytes;
   facts.core_limit = limits.cores;
-  facts.processors = std::max(1u, std::thread::hardware_concurrency());
+  facts.allowed = AllowedCpus();
+  facts.processors = std::max(facts.allowed, std::thread::hardware_concurrency());
   facts.huge_pages = Chosen(TextOf(root + "/sys/kernel/mm/transparent_hugepage/enabled"));
   facts.strict_overcommit = TextOf(root + "/proc/sys/vm/overcommit_memory").starts_with("2");
   timex clock = {};
