@@ -13,8 +13,12 @@
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/stored_label_names.h"
 #include "common/checkpoint/stored_preprocessor.h"
+#include "common/config/config_keys.h"
+#include "common/config/stored_config.h"
+#include "common/config/value_scale.h"
 #include "common/data/checksum.h"
 #include "common/data/measures/metrics.h"
+#include "common/data/measures/sample_lengths.h"
 #include "common/data/numbers/matrix_reader.h"
 #include "common/data/text_stream.h"
 #include "scheduler/kept_input.h"
@@ -27,6 +31,7 @@ struct KnownModel {
   std::shared_ptr<const Preprocessor> preprocessor;  // null: numbers
   uint32_t features = 0;
   uint32_t labels = 0;
+  std::optional<float> normalize;
 };
 
 Result<KnownModel> FindKnownModel(const std::string& checkpoints) {
@@ -34,11 +39,12 @@ Result<KnownModel> FindKnownModel(const std::string& checkpoints) {
   if (!newest.ok()) return KnownModel();
   const Result<Manifest> manifest = ReadManifest(*newest);
   DSLIDE_RETURN_IF_ERROR(manifest);
-  const Result<Config> config = ParseConfig(manifest->config, *newest + "/manifest");
+  const Result<Config> config = ParseStoredConfig(manifest->config, *newest + "/manifest");
   DSLIDE_RETURN_IF_ERROR(config);
   auto preprocessor = LoadPreprocessor(checkpoints, manifest->preprocessor);
   DSLIDE_RETURN_IF_ERROR(preprocessor);
-  return KnownModel{*std::move(preprocessor), config->model.features, config->model.labels};
+  return KnownModel{*std::move(preprocessor), config->model.features, config->model.labels,
+                    config->train.normalize};
 }
 
 Status CheckFile(const std::string& key, const std::string& path) {
@@ -121,6 +127,34 @@ Status LoadTest(const KnownModel& known, RunInputs* inputs, RunData* data) {
   return {};
 }
 
+// Derives what the training data decides. The scale of the values is the model's, if there is one.
+Status ResolveByData(const KnownModel& known, RunInputs* inputs, RunData* data) {
+  Config& config = inputs->config;
+  const Dataset& train = *inputs->train;
+  const float median = MedianLength(train);
+  if (!config.train.normalize) config.train.normalize = known.normalize;
+  const bool derives = !config.train.normalize;
+  ResolveNormalize(median, &config.train);
+  ResolveConfig(train.num_features(), train.num_labels(), &config,
+                {train.size(), LabelRepeats(train)});
+  const float divisor = ValueDivisor(config.train);
+  DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.data, train, divisor));
+  if (data->test) DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.test, *data->test, divisor));
+  if (IsUsualLength(median / divisor)) {
+    if (!derives || divisor == 1.0f) return {};
+    data->notes.push_back(
+        fmt::format("the median length of a sample is {:.4g}: all feature values are divided by it "
+                    "(train.normalize)",
+                    median));
+  } else {
+    data->notes.push_back(fmt::format(
+        "the median length of a sample is {:.4g}, and train.normalize is {}: training may diverge, "
+        "or learn little; begin a run with train.normalize=auto",
+        median, FindConfigKey("train.normalize")->field.format(config)));
+  }
+  return {};
+}
+
 // What can be said of text and label names when the training data is known.
 Status LookAtText(const RunInputs& inputs, RunData* data) {
   const TrainConfig& files = inputs.config.train;
@@ -188,11 +222,9 @@ Result<std::unique_ptr<RunData>> LoadRunData(const std::string& run_directory, b
   DSLIDE_RETURN_IF_ERROR(LoadTraining(*known, inputs, data.get()));
   DSLIDE_RETURN_IF_ERROR(LookAtText(*inputs, data.get()));
   DSLIDE_RETURN_IF_ERROR(LoadTest(*known, inputs, data.get()));
-  const Dataset& train = *inputs->train;
-  inputs->train_checksum = Checksum(train);
+  inputs->train_checksum = Checksum(*inputs->train);
   MakePathsAbsolute(&inputs->config);  // --resume may come from elsewhere
-  ResolveConfig(train.num_features(), train.num_labels(), &inputs->config,
-                {train.size(), LabelRepeats(train)});
+  DSLIDE_RETURN_IF_ERROR(ResolveByData(*known, inputs, data.get()));
   return data;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/base/random.h"
+#include "common/config/value_scale.h"
 #include "common/math/kernels.h"
 #include "common/run/combine.h"
 #include "common/run/slot_plan.h"
@@ -102,6 +103,7 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
   };
   const SlotRange input = InputSlots(config_.cluster), neurons = OutputSlots(config_.cluster);
   const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_input : 0.0f;
+  const float divisor = (1.0f - drop) * ValueDivisor(config_.train);
   Random random(SubSeed(SubSeed(config_.common.seed, kInputDropoutStream), number_));
   features_.resize(servers);
   labels_.resize(servers);
@@ -117,7 +119,7 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
       SparseRows& part = features_[owner(input, ids[j])];
       part.ids.push_back(ids[j]);
       // A value near the greatest float would become infinite.
-      const float scaled = values[j] / (1.0f - drop);
+      const float scaled = values[j] / divisor;
       part.values.push_back(std::isfinite(scaled) ? scaled : values[j]);
     }
     // The hidden bias is the row of feature D, present in every sample. Where D grows there is

@@ -14,6 +14,7 @@
 #include "common/base/nearest.h"
 #include "common/config/config_keys.h"
 #include "common/config/limits.h"
+#include "common/config/stored_config.h"
 
 namespace dslide {
 namespace {
@@ -306,6 +307,12 @@ Result<Config> Build(std::string_view text, std::string_view origin, const Overr
 Result<Config> ParseConfig(std::string_view text, std::string_view origin,
                            const Overrides& overrides) {
   return Build(text, origin, overrides, {});
+}
+
+Result<Config> ParseStoredConfig(std::string_view text, std::string_view origin) {
+  Config before;
+  before.train.normalize = 1.0f;
+  return Build(text, origin, {}, before);
 }
 
 Result<Config> ParseSchedulersConfig(std::string_view text) {

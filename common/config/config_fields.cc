@@ -4,6 +4,7 @@
 
 #include "common/base/address.h"
 #include "common/config/limits.h"
+#include "common/config/value_scale.h"
 #include "common/stem/stemmer.h"
 
 namespace dslide {
@@ -62,8 +63,7 @@ Field HiddenLayers() {
 }
 
 Field Normalize() {
-  constexpr float kLeast = 1e-30f, kMost = 1e30f;
-  Field field = AutoOr(&Config::train, &TrainConfig::normalize, kLeast, kMost);
+  Field field = AutoOr(&Config::train, &TrainConfig::normalize, kLeastDivisor, kMostDivisor);
   field.allowed = "auto, off, or a number above 0";
   field.parse = [number = field.parse](std::string_view text, Config* config) {
     return number(text == "off" ? "1" : text, config);

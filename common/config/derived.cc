@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/config/config.h"
 #include "common/config/limits.h"
+#include "common/config/value_scale.h"
 
 namespace dslide {
 namespace {
@@ -157,6 +158,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   std::optional<float>& smoothing = config->train.label_smoothing;
   if (!dropout) dropout = regular ? DropoutHidden(config->train) : 0.0f;
   if (!smoothing) smoothing = regular ? LabelSmoothing(config->train) : 0.0f;
+  ResolveNormalize(1.0f, &config->train);
   if (model.output_init == 0.0f) {
     model.output_init = 1.0f / std::sqrt(static_cast<float>(OutputWidth(model)));
   }
@@ -215,9 +217,11 @@ std::string TrainingText(const Config& config) {
   const std::string passes =
       train.open_vocabulary ? fmt::format("segments of up to {} samples", train.segment_samples)
                             : fmt::format("{} epoch{}", train.epochs, train.epochs == 1 ? "" : "s");
-  return fmt::format("neurons {}, batches of {}, {}, learning rate {:.2g}",
+  const float divisor = ValueDivisor(train);
+  return fmt::format("neurons {}, batches of {}, {}, learning rate {:.2g}{}",
                      config.model.neurons == Neurons::kCentroids ? "centroids" : "learned",
-                     train.batch, passes, train.learning_rate);
+                     train.batch, passes, train.learning_rate,
+                     divisor == 1.0f ? "" : fmt::format(", values divided by {:.4g}", divisor));
 }
 
 bool FormsCentroids(const Config& config, uint64_t epoch) {

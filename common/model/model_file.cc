@@ -20,6 +20,7 @@
 #include "common/base/nearest.h"
 #include "common/checkpoint/file_checksum.h"
 #include "common/config/limits.h"
+#include "common/config/stored_config.h"
 #include "common/data/whole_file.h"
 #include "common/math/int8/int8_scan.h"
 #include "model_generated.h"
@@ -300,7 +301,7 @@ Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path, Mode
   const wire::ModelFile& description = reader.description();
   ModelInfo info;
   if (description.name() != nullptr) info.name = description.name()->str();
-  Result<Config> config = ParseConfig(description.config()->string_view(), path);
+  Result<Config> config = ParseStoredConfig(description.config()->string_view(), path);
   DSLIDE_RETURN_IF_ERROR(config);
   info.config = *std::move(config);
   info.samples = description.samples();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/config/value_scale.h"
 #include "common/run/silence.h"
 
 namespace dslide {
@@ -104,12 +105,14 @@ Ranker::~Ranker() = default;
 Matrix Ranker::Embed(const SparseRows& features) const {
   const uint32_t dim = model_->info().input_width();
   const bool linear = IsLinear(model_->info().config.model);
+  const float divisor = ValueDivisor(model_->info().config.train);
   Matrix hidden(features.rows(), dim);
   std::vector<uint32_t> rows;
   std::vector<float> values;
   for (uint32_t i = 0; i < features.rows(); ++i) {
     rows.assign(features.Ids(i).begin(), features.Ids(i).end());
     values.assign(features.Values(i).begin(), features.Values(i).end());
+    for (float& value : values) value /= divisor;
     rows.push_back(model_->info().features());  // the bias
     values.push_back(1.0f);
     float* h = hidden.row(i);

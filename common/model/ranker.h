@@ -72,7 +72,8 @@ class Ranker {
 
   const Model& model() const { return *model_; }
 
-  // The activations of samples, [B x H]. REQUIRES feature ids < D.
+  // The activations of samples, [B x H], whose values are as in data files: train.normalize is
+  // applied here. REQUIRES feature ids < D.
   Matrix Embed(const SparseRows& features) const;
   // REQUIRES hidden.cols == H, finite values, not negative with relu, every k > 0, allowed label
   // ids < N. kIndex without an index is kScan. A linear model is always searched exactly, as

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/log.h"
@@ -233,21 +234,6 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
   return loaded;
 }
 
-// Such values are of no use to training, and servers take whoever sends them for a liar.
-Status CheckValues(const std::string& path, const Dataset& data) {
-  if (data.drawn() != nullptr) return {};
-  for (size_t i = 0; i < data.size(); ++i) {
-    const SampleView sample = data[i];
-    for (size_t v = 0; v < sample.values.size(); ++v) {
-      if (std::abs(sample.values[v]) <= kMostFeatureValue) continue;
-      return BadInput(fmt::format(
-          "{}: sample {}: the value of feature {} is {:g} (expected at most {:g}; scale the data)",
-          path, i + 1, sample.features[v], sample.values[v], kMostFeatureValue));
-    }
-  }
-  return {};
-}
-
 // Of any format; nothing is logged.
 Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const TrainingInput& input) {
   const int64_t start_ms = MonotonicMillis();
@@ -273,6 +259,23 @@ Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const Train
 
 }  // namespace
 
+Status CheckValues(const std::string& path, const Dataset& data, float divisor) {
+  if (data.drawn() != nullptr) return {};
+  for (size_t i = 0; i < data.size(); ++i) {
+    const SampleView sample = data[i];
+    for (size_t v = 0; v < sample.values.size(); ++v) {
+      if (std::abs(sample.values[v] / divisor) <= kMostFeatureValue) continue;
+      return BadInput(fmt::format(
+          "{}: sample {}: the value of feature {} is {:g}{} (expected at most {:g}; scale the "
+          "data)",
+          path, i + 1, sample.features[v], sample.values[v],
+          divisor == 1.0f ? "" : fmt::format(", divided by {:g} (train.normalize)", divisor),
+          kMostFeatureValue));
+    }
+  }
+  return {};
+}
+
 Status CheckLabelsKnown(const std::string& path, const Dataset& data) {
   for (size_t i = 0; i < data.size(); ++i) {
     const auto is_new = [&](uint32_t id) { return id >= data.num_labels(); };
@@ -288,7 +291,7 @@ Status CheckLabelsKnown(const std::string& path, const Dataset& data) {
 Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TrainingInput& input) {
   Result<TrainingSamples> loaded = ReadTrainingSamples(path, input);
   DSLIDE_RETURN_IF_ERROR(loaded);
-  DSLIDE_RETURN_IF_ERROR(CheckValues(path, loaded->data));
+  DSLIDE_RETURN_IF_ERROR(CheckValues(path, loaded->data, 1.0f));
   LogInfo(loaded->description);
   for (const std::string& note : loaded->notes) LogInfo(note);
   return loaded;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/config/config.h"
 #include "common/data/dataset.h"
 #include "common/data/measures/metrics.h"
 #include "common/data/numbers/number_file.h"
@@ -34,6 +35,11 @@ struct TrainingInput {
   uint32_t min_label_samples = 1;
   std::shared_ptr<const Preprocessor> known;  // of a run that goes on; null: one is fitted
 };
+
+// An error (kBadInput) that names a sample with a value that is above kMostFeatureValue when it is
+// divided by `divisor`: such values are of no use, and servers take the worker that sends them for
+// a liar.
+Status CheckValues(const std::string& path, const Dataset& data, float divisor);
 
 // Reads a training file. Labels of fewer than `min_label_samples` samples are left out of all
 // samples; of numbers they keep their ids. Logs what it found. Errors as XcReader's and

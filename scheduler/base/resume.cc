@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "common/config/config_keys.h"
+#include "common/config/stored_config.h"
 #include "scheduler/ledger/orphans.h"
 
 namespace dslide {
@@ -52,7 +53,7 @@ Status CheckSomethingToResume(bool began, const LedgerState& ledger,
 
 Status CheckKeysToResume(const RunInputs& inputs) {
   if (inputs.ledger.opened) {
-    const Result<Config> config = ParseConfig(inputs.ledger.run.config, "the ledger");
+    const Result<Config> config = ParseStoredConfig(inputs.ledger.run.config, "the ledger");
     DSLIDE_RETURN_IF_ERROR(config);
     return CheckSameKeys(inputs.config, *config, "the run's ledger");
   }
@@ -60,14 +61,14 @@ Status CheckKeysToResume(const RunInputs& inputs) {
   if (!found.ok()) return {};
   const Result<Manifest> manifest = ReadManifest(*found);
   DSLIDE_RETURN_IF_ERROR(manifest);
-  const Result<Config> config = ParseConfig(manifest->config, *found + "/manifest");
+  const Result<Config> config = ParseStoredConfig(manifest->config, *found + "/manifest");
   DSLIDE_RETURN_IF_ERROR(config);
   return CheckSameKeys(inputs.config, *config, "checkpoint " + *found);
 }
 
 bool IsFinished(const LedgerState& ledger, Config config) {
   if (!ledger.finished || ledger.live || config.train.open_vocabulary) return false;
-  const Result<Config> stored = ParseConfig(ledger.run.config, "the ledger");
+  const Result<Config> stored = ParseStoredConfig(ledger.run.config, "the ledger");
   if (!stored.ok() || stored->model.features == 0 || stored->model.labels == 0) return false;
   const TrainConfig& then = stored->train;
   const bool same_data = config.train.data == then.data || config.train.data == "-";
@@ -80,6 +81,7 @@ bool IsFinished(const LedgerState& ledger, Config config) {
   // What the data decides is as it was; the rest is derived as it was then.
   if (config.model.neurons == Neurons::kAuto) config.model.neurons = stored->model.neurons;
   if (config.model.active == ActiveSet::kAuto) config.model.active = stored->model.active;
+  if (!config.train.normalize) config.train.normalize = stored->train.normalize;
   ResolveConfig(stored->model.features, stored->model.labels, &config,
                 {ledger.run.train_samples, 0});
   return config.train.epochs <= ledger.epoch && FixedKeyThatDiffers(config, *stored) == nullptr;
@@ -110,7 +112,7 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
   Result<Manifest> manifest = ReadManifest(*found);
   DSLIDE_RETURN_IF_ERROR(manifest);
   if (!ledger.opened) inputs->run = manifest->run;
-  Result<Config> stored = ParseConfig(manifest->config, *found + "/manifest");
+  Result<Config> stored = ParseStoredConfig(manifest->config, *found + "/manifest");
   DSLIDE_RETURN_IF_ERROR(stored);
   // A run of a version without the key: every slot holds rows of both layers.
   if (stored->cluster.input_slots < 0) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/config/stored_config.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
@@ -119,7 +120,7 @@ Growth GrowthToRestore(RunState* run) {
     return first.growth;
   }
   // Written by this program: it was read when the run began, or is of this life.
-  const Result<Config> config = ParseConfig(checkpoint->config, "a manifest");
+  const Result<Config> config = ParseStoredConfig(checkpoint->config, "a manifest");
   DSLIDE_CHECK(config.ok());
   Growth growth;
   growth.segment = checkpoint->segment;

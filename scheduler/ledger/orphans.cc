@@ -9,6 +9,7 @@
 
 #include "common/checkpoint/file_checksum.h"
 #include "common/checkpoint/layout.h"
+#include "common/config/stored_config.h"
 #include "common/run/slot_plan.h"
 #include "common/run/slot_rows.h"
 #include "common/run/step.h"
@@ -83,7 +84,7 @@ std::optional<Manifest> AccountOf(const LedgerState& ledger, const Config& confi
 
 Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committed,
              uint64_t preprocessor) {
-  Result<Config> config = ParseConfig(ledger.run.config, "the ledger's configuration");
+  Result<Config> config = ParseStoredConfig(ledger.run.config, "the ledger's configuration");
   DSLIDE_RETURN_IF_ERROR(config);
   *config = SizedBy(ledger.plan.growth, *std::move(config));
   std::optional<Manifest> manifest = AccountOf(ledger, *config, committed, preprocessor);

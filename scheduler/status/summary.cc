@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/data/measures/metrics.h"
+#include "common/data/measures/sample_lengths.h"
 #include "common/run/dense_layers.h"
 
 namespace dslide {
@@ -72,7 +73,10 @@ std::string StartRecord(const RunContext& run, double time) {
   json["time"] = std::round(time);
   json["train_samples"] = run.train == nullptr ? 0 : run.train->size();
   json["test_samples"] = run.test == nullptr ? 0 : run.test->size();
-  if (run.train != nullptr) json["label_repeats"] = LabelRepeats(*run.train);
+  if (run.train != nullptr) {
+    json["label_repeats"] = LabelRepeats(*run.train);
+    json["median_length"] = MedianLength(*run.train);
+  }
   return json.dump();
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/checkpoint/file_checksum.h"
 #include "common/checkpoint/stored_preprocessor.h"
+#include "common/config/stored_config.h"
 #include "server/storage/checkpoint.h"
 
 namespace dslide {
@@ -47,7 +48,7 @@ CheckpointHealth VerifyCheckpoint(const std::string& directory, const Manifest& 
   const auto preprocessor = LoadPreprocessorOf(directory, manifest.preprocessor);
   if (!preprocessor.ok()) health.damage.push_back(preprocessor.error().message);
   if (!health.damage.empty()) return health;
-  const Result<Config> config = ParseConfig(manifest.config, directory + "/manifest");
+  const Result<Config> config = ParseStoredConfig(manifest.config, directory + "/manifest");
   if (!config.ok()) {
     health.damage.push_back(config.error().message);
     return health;

@@ -66,6 +66,18 @@ void TakeBoth(BatchFlight* flight, Body a, Body b) {
   CHECK(*second);
 }
 
+TEST_CASE("values are divided by train.normalize, in training and in evaluation; the bias is not") {
+  Config config = FlightConfig();
+  config.train.normalize = 4.0f;
+  for (const LeaseKind kind : {LeaseKind::kTrain, LeaseKind::kEvaluate}) {
+    BatchFlight flight(config, kPlan, Lease(kind), Batch(), 5);
+    CHECK(std::get<EmbedRequest>(flight.RequestFor(0)).features.values ==
+          std::vector<float>{0.25f, 1, 1, 1, 1.5f, 1});
+    CHECK(std::get<EmbedRequest>(flight.RequestFor(1)).features.values ==
+          std::vector<float>{0.5f, 0.75f, 1.25f});
+  }
+}
+
 TEST_CASE("features and labels go to their owners, the hidden bias in every sample") {
   const Config config = FlightConfig();
   BatchFlight flight(config, kPlan, Lease(), Batch(), 5);

@@ -105,6 +105,24 @@ TEST_CASE("data convert: text through all formats for it") {
         "{\"text\":\"boats\",\"labels\":[\"a\"]}\n");
 }
 
+TEST_CASE("data stats: lengths of samples of numbers, and that training divides by the median") {
+  DataRun run;
+  Write(run.Path("long.svm"), "0 0:300 1:400\n1 1:-120\n0\n1 0:3 1:4\n");
+  run.Data({"stats", run.Path("long.svm")});
+  CHECK(Contains(run.last_output(),
+                 "\nlength of a sample median 120, least 5, greatest 500; training divides all "
+                 "values by the median (train.normalize)\n"));
+  run.Data({"stats", run.Path("long.svm"), "--json"});
+  const auto lengths = nlohmann::json::parse(run.last_output())["length_of_a_sample"];
+  CHECK(lengths == nlohmann::json{{"median", 120.0}, {"least", 5.0}, {"greatest", 500.0}});
+  Write(run.Path("usual.svm"), "0 0:0.6 1:0.8\n");
+  run.Data({"stats", run.Path("usual.svm")});
+  CHECK(Contains(run.last_output(), "\nlength of a sample median 1, least 1, greatest 1\n"));
+  Write(run.Path("a.jsonl"), "{\"text\":\"a boat\",\"labels\":[\"a\"]}\n");
+  run.Data({"stats", run.Path("a.jsonl")});
+  CHECK_FALSE(Contains(run.last_output(), "length"));
+}
+
 TEST_CASE("data: weights of samples stay in JSON lines, and are counted where they do not") {
   DataRun run;
   const std::string lines =

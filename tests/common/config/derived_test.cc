@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "common/config/config.h"
+#include "common/config/stored_config.h"
+#include "common/config/value_scale.h"
 #include "tests/common/config/parsed_config.h"
 
 namespace dslide {
@@ -160,8 +162,8 @@ TEST_CASE("config: neurons of rare labels are centroids") {
   CHECK(learned.model.neurons == Neurons::kLearned);
   CHECK(learned.model.input_init == 0.005f);
   CHECK(learned.model.active == ActiveSet::kMass);
-  CHECK(learned.train.dropout_hidden == Config().train.dropout_hidden);
-  CHECK(learned.train.label_smoothing == Config().train.label_smoothing);
+  CHECK(learned.train.dropout_hidden == 0.1f);
+  CHECK(learned.train.label_smoothing == 0.1f);
   CHECK(rare.train.learning_rate == doctest::Approx(5 * learned.train.learning_rate));
   // Few labels are all computed, and the sigmoid and a sample's own neurons have no centroids.
   CHECK(resolved(2000, 1.0).model.neurons == Neurons::kLearned);
@@ -212,6 +214,40 @@ TEST_CASE("config: few samples have smaller batches and more epochs, and learned
   CHECK(steps.train.target_batch % steps.train.batch == 0);
 }
 
+TEST_CASE(
+    "config: samples that are far longer or shorter than 1 are divided by their median length") {
+  const auto divisor = [](float median_length, const char* text = "") {
+    Config config = Parsed(text);
+    ResolveNormalize(median_length, &config.train);
+    ResolveConfig(1000, 5000, &config);
+    Config again = Parsed(FormatConfig(config));
+    ResolveNormalize(77, &again.train);  // stored: it stays
+    CHECK(again == config);
+    return ValueDivisor(config.train);
+  };
+  for (const float usual : {0.1f, 0.5f, 1.0f, 10.0f}) CHECK(divisor(usual) == 1.0f);
+  for (const float other : {0.0999f, 10.001f, 139.6f, 1e-12f, 1e20f}) {
+    CHECK(divisor(other) == other);
+  }
+  CHECK(divisor(1e-38f) == 1e-30f);  // the least that the key has
+  CHECK(divisor(139.6f, "[train]\nnormalize = off\n") == 1.0f);
+  CHECK(divisor(139.6f, "[train]\nnormalize = 2.5\n") == 2.5f);
+  CHECK(divisor(1.0f, "[train]\nnormalize = 2.5\n") == 2.5f);
+  CHECK(divisor(139.6f, "[train]\nnormalize = auto\n") == 139.6f);
+  Config unknown;
+  ResolveConfig(1000, 5000, &unknown);
+  CHECK(unknown.train.normalize == 1.0f);
+}
+
+TEST_CASE("config: a stored configuration without train.normalize is of a run without a scale") {
+  const Result<Config> old = ParseStoredConfig("[train]\nbatch = 64\n", "a manifest");
+  REQUIRE(old.ok());
+  CHECK(old->train.normalize == 1.0f);
+  const Result<Config> scaled = ParseStoredConfig("[train]\nnormalize = 139.6\n", "a manifest");
+  REQUIRE(scaled.ok());
+  CHECK(scaled->train.normalize == 139.6f);
+}
+
 TEST_CASE("config: what was derived for training, as a line") {
   Config config;
   ResolveConfig(1000, 5000, &config, {2000, 3.0});
@@ -220,6 +256,9 @@ TEST_CASE("config: what was derived for training, as a line") {
   one.model.neurons = Neurons::kCentroids;
   ResolveConfig(1000, 5000, &one);
   CHECK(TrainingText(one) == "neurons centroids, batches of 64, 1 epoch, learning rate 0.1");
+  one.train.normalize = 139.64f;
+  CHECK(TrainingText(one) ==
+        "neurons centroids, batches of 64, 1 epoch, learning rate 0.1, values divided by 139.6");
 }
 
 TEST_CASE("config: which epochs form centroids") {

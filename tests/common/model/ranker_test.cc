@@ -70,6 +70,16 @@ TEST_CASE("ranker: every search finds the best labels, of one cell and of many")
   }
 }
 
+TEST_CASE("ranker: values are divided by the model's train.normalize") {
+  SmallModel scaled = kSmall;
+  scaled.normalize = 8;
+  const auto model = scaled.Build();
+  SparseRows samples = SmallSamples(kSamples, kFeatures, 3);
+  const Matrix expected = Ranker(kSmall.Build(), BestKernels()).Embed(samples);
+  for (float& value : samples.values) value *= 8;
+  CHECK(Ranker(model, BestKernels()).Embed(samples).data == expected.data);
+}
+
 TEST_CASE("ranker: a linear model has negative activations, and is searched exactly") {
   SmallModel linear = kSmall;
   linear.linear = true;

@@ -23,6 +23,7 @@ struct SmallModel {
 
   std::vector<std::string> names = {};  // of the labels
   bool linear = false;                  // model.activation
+  float normalize = 1;                  // train.normalize
 
   // All values have few bits: bf16 keeps them.
   SmallModel(uint32_t d, uint32_t h, uint32_t n, uint64_t seed)
@@ -45,6 +46,7 @@ struct SmallModel {
     info.config.model.hidden = hidden;
     info.config.model.labels = labels;
     info.config.model.loss = loss;
+    info.config.train.normalize = normalize;
     if (linear) info.config.model.activation = Activation::kLinear;
     ModelBuilder builder(info, nullptr, kernels);
     for (uint32_t f = 0; f <= features; ++f) {

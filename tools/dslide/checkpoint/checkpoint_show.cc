@@ -8,6 +8,7 @@
 #include "common/base/plural.h"
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
+#include "common/config/stored_config.h"
 #include "tools/dslide/checkpoint/checkpoint_commands.h"
 
 namespace dslide {
@@ -146,7 +147,7 @@ Status Inspect(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(directory);
   const Result<Manifest> manifest = ReadManifest(*directory);
   DSLIDE_RETURN_IF_ERROR(manifest);
-  const Result<Config> config = ParseConfig(manifest->config, *directory + "/manifest");
+  const Result<Config> config = ParseStoredConfig(manifest->config, *directory + "/manifest");
   DSLIDE_RETURN_IF_ERROR(config);
   if (arguments.Has("json")) {
     fmt::print("{}\n", Detailed(*directory, *manifest, config->model)

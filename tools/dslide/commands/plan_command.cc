@@ -12,8 +12,10 @@
 #include "common/base/nearest.h"
 #include "common/base/process.h"
 #include "common/config/config_fields.h"
+#include "common/config/value_scale.h"
 #include "common/data/data_order.h"
 #include "common/data/measures/metrics.h"
+#include "common/data/measures/sample_lengths.h"
 #include "common/data/whole_file.h"
 #include "common/text/samples.h"
 #include "scheduler/balance/model_size.h"
@@ -78,6 +80,7 @@ Result<Task> ReadTask(Config config) {
   DSLIDE_RETURN_IF_ERROR(train);
   const Dataset& data = train->data;
   if (data.size() == 0) return BadInput(fmt::format("{}: no samples to train on", path));
+  ResolveNormalize(MedianLength(data), &config.train);
   ResolveConfig(data.num_features(), data.num_labels(), &config, {data.size(), LabelRepeats(data)});
   Task task;
   task.batches = BatchesOf(data, config);

@@ -9,6 +9,7 @@
 #include "common/app/executable.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
+#include "common/config/value_scale.h"
 #include "common/text/line_blocks.h"
 #include "common/text/words.h"
 #include "tools/dslide/data/data_commands.h"
@@ -71,6 +72,7 @@ Status CountNumbers(NumberFile* file, ProgressLine* progress, Statistics* statis
     if (!*sample) return {};
     statistics->Add(HashOf(**sample), (*sample)->features.size(), (*sample)->labels);
     statistics->AddWeight((*sample)->weight);
+    statistics->AddValues((*sample)->values);
     if (statistics->samples() % 1000 == 0) progress->Show(statistics->samples());
   }
 }
@@ -93,6 +95,15 @@ std::string SortedWarning(const Neighbours& neighbours, const std::string& path)
       "to "
       "other tools shuffled:\ndslide data shuffle {} --output FILE",
       100 * neighbours.next_to_each_other, 100 * neighbours.anywhere, path);
+}
+
+std::string LengthText(const SampleLengths& lengths) {
+  const LengthSpread spread = lengths.Spread();
+  return fmt::format("median {:.4g}, least {:.4g}, greatest {:.4g}{}", spread.median, spread.least,
+                     spread.most,
+                     IsUsualLength(spread.median)
+                         ? ""
+                         : "; training divides all values by the median (train.normalize)");
 }
 
 struct Report {
@@ -121,6 +132,7 @@ void PrintReport(const Report& report) {
                              Plural(s.label_entries(), "entry", "entries")));
   if (header != nullptr) line("features", std::to_string(header->num_features));
   line(text ? "words a sample" : "features a sample", spread(s.lengths()));
+  if (!s.value_lengths().empty()) line("length of a sample", LengthText(s.value_lengths()));
   line("labels a sample", spread(s.labels_a_sample()));
   line("samples a label", spread(s.SamplesALabel()));
   if (const WeightSums& w = s.weights(); w.others > 0) {
@@ -163,6 +175,11 @@ void PrintJson(const Report& report) {
     json["header"] = {{"features", header->num_features}, {"labels", header->num_labels}};
   }
   json[text ? "words_a_sample" : "features_a_sample"] = JsonOf(s.lengths());
+  if (!s.value_lengths().empty()) {
+    const LengthSpread spread = s.value_lengths().Spread();
+    json["length_of_a_sample"] = {
+        {"median", spread.median}, {"least", spread.least}, {"greatest", spread.most}};
+  }
   json["labels_a_sample"] = JsonOf(s.labels_a_sample());
   json["samples_a_label"] = JsonOf(s.SamplesALabel());
   if (const WeightSums& w = s.weights(); w.others > 0) {

@@ -1,4 +1,4 @@
-// What a data file holds, counted in one pass. Memory: 8 bytes a sample, a number a label, and the
+// What a data file holds, counted in one pass. Memory: 12 bytes a sample, a number a label, and the
 // labels' names.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "common/data/measures/sample_lengths.h"
 
 namespace dslide {
 
@@ -64,6 +65,7 @@ class Statistics {
 
   // Of a sample that Add() takes too.
   void AddWeight(float weight);
+  void AddValues(std::span<const float> values) { value_lengths_.Add(values); }
   // A sample with `length` features or words. `hash`: of them.
   void Add(uint64_t hash, uint64_t length, std::span<const uint32_t> labels);
   // Labels by name, each once.
@@ -74,6 +76,7 @@ class Statistics {
   uint64_t without_features() const { return without_features_; }
   uint64_t label_entries() const { return label_entries_; }
   const WeightSums& weights() const { return weights_; }
+  const SampleLengths& value_lengths() const { return value_lengths_; }
   // Samples whose features another one before them has, those without any left out.
   uint64_t Duplicates() const;
   const Histogram& lengths() const { return lengths_; }
@@ -100,6 +103,7 @@ class Statistics {
   uint64_t without_features_ = 0;
   uint64_t label_entries_ = 0;
   WeightSums weights_;
+  SampleLengths value_lengths_;
   uint64_t weights_seen_ = 0;
   std::vector<uint64_t> hashes_;
   Histogram lengths_;

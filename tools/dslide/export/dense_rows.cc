@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/config/config_keys.h"
+#include "common/config/value_scale.h"
 #include "common/math/kernels.h"
 
 namespace dslide {
@@ -44,9 +45,24 @@ const uint16_t* DenseRows::Weights(uint32_t label) const {
 
 void DenseRows::WriteInput(Precision precision, const ByteSink& sink) const {
   const size_t width = input_width();
+  const float divisor = ValueDivisor(model_->info().config.train);
   std::vector<float> wide(width);
+  std::vector<uint16_t> scaled(width);
   for (size_t row = 0; row < input_rows(); ++row) {
-    WriteRow(model_->arrays().input.data() + row * width, width, precision, &wide, sink);
+    const uint16_t* stored = model_->arrays().input.data() + row * width;
+    const bool is_bias = row == model_->info().features();
+    if (is_bias || divisor == 1.0f) {
+      WriteRow(stored, width, precision, &wide, sink);
+      continue;
+    }
+    BestKernels().from_bf16(width, stored, wide.data());
+    for (float& weight : wide) weight /= divisor;
+    if (precision == Precision::kBf16) {
+      BestKernels().to_bf16(width, wide.data(), scaled.data());
+      sink(BytesOf(scaled.data(), width));
+    } else {
+      sink(BytesOf(wide.data(), width));
+    }
   }
 }
 

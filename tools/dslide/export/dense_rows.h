@@ -30,7 +30,9 @@ class DenseRows {
   // The dense layers (common/run/dense_layers.h).
   std::vector<DenseLayer> layers() const { return DenseLayersOf(model_->info().config.model); }
 
-  // The arrays row by row, least byte first: [(D + 1) x H_1], row D the bias; [N x H]; [N].
+  // The arrays row by row, least byte first: [(D + 1) x H_1], row D the bias; [N x H]; [N]. The
+  // features' rows are divided by train.normalize, so that they take values as data files have
+  // them.
   void WriteInput(Precision precision, const ByteSink& sink) const;
   void WriteWeights(Precision precision, const ByteSink& sink) const;
   void WriteBias(const ByteSink& sink) const;  // fp32

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/plural.h"
+#include "common/config/stored_config.h"
 #include "common/run/batch_number.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
@@ -25,7 +26,7 @@ Status LedgerAccount::Add(uint64_t number, const LedgerEntry& entry) {
 }
 
 Status LedgerAccount::Take(const LedgerOpened& entry) {
-  Result<Config> config = ParseConfig(entry.config, fmt::format("entry {}", entries_));
+  Result<Config> config = ParseStoredConfig(entry.config, fmt::format("entry {}", entries_));
   DSLIDE_RETURN_IF_ERROR(config);
   const bool first = entries_ == 0;
   const TrainConfig& was = config_.train;

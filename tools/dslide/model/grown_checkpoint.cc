@@ -12,6 +12,7 @@
 
 #include "common/base/process.h"
 #include "common/checkpoint/layout.h"
+#include "common/config/stored_config.h"
 #include "common/math/kernels.h"
 #include "common/run/silence.h"
 #include "common/run/slot_rows.h"
@@ -266,7 +267,7 @@ Result<EarlierModel> FindEarlierModel(const std::string& path) {
   DSLIDE_RETURN_IF_ERROR(directory);
   Result<Manifest> manifest = ReadManifest(*directory);
   DSLIDE_RETURN_IF_ERROR(manifest);
-  Result<Config> config = ParseConfig(manifest->config, *directory + "/manifest");
+  Result<Config> config = ParseStoredConfig(manifest->config, *directory + "/manifest");
   DSLIDE_RETURN_IF_ERROR(config);
   // A run of a version without the key: every slot holds rows of both layers.
   config->cluster.input_slots = std::max(config->cluster.input_slots, 0);

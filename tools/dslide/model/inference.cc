@@ -9,6 +9,8 @@
 #include "common/base/process.h"
 #include "common/checkpoint/stored_label_names.h"
 #include "common/checkpoint/stored_preprocessor.h"
+#include "common/config/stored_config.h"
+#include "common/config/value_scale.h"
 #include "common/model/model_file.h"
 #include "common/run/combine.h"
 #include "common/run/slot_rows.h"
@@ -88,7 +90,7 @@ Result<std::unique_ptr<Inference>> Inference::LoadCheckpoint(const std::string& 
   DSLIDE_RETURN_IF_ERROR(directory);
   Result<Manifest> manifest = ReadManifest(*directory);
   DSLIDE_RETURN_IF_ERROR(manifest);
-  Result<Config> config = ParseConfig(manifest->config, *directory + "/manifest");
+  Result<Config> config = ParseStoredConfig(manifest->config, *directory + "/manifest");
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckMemory(*config, *directory));
   auto preprocessor = LoadPreprocessorOf(*directory, manifest->preprocessor);
@@ -169,12 +171,13 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
 }
 
 Result<Matrix> Inference::Embed(const SparseRows& features) {
+  const float divisor = ValueDivisor(config_.train);
   SparseRows with_bias;
   for (uint32_t i = 0; i < features.rows(); ++i) {
     const auto ids = features.Ids(i);
     const auto values = features.Values(i);
     with_bias.ids.insert(with_bias.ids.end(), ids.begin(), ids.end());
-    with_bias.values.insert(with_bias.values.end(), values.begin(), values.end());
+    for (const float value : values) with_bias.values.push_back(value / divisor);
     with_bias.ids.push_back(config_.model.features);
     with_bias.values.push_back(1.0f);
     with_bias.EndRow();

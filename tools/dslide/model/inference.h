@@ -51,7 +51,8 @@ class Inference {
   Result<TopKReply> Rank(const SparseRows& features, uint32_t k, Search search,
                          bool exclude_own_features);
 
-  // The activations h of samples, [rows x H]. REQUIRES a checkpoint, and feature ids below D.
+  // The activations h of samples, [rows x H], whose values are as in data files: train.normalize is
+  // applied here. REQUIRES a checkpoint, and feature ids below D.
   Result<Matrix> Embed(const SparseRows& features);
 
   const std::shared_ptr<const Preprocessor>& shared_preprocessor() const { return preprocessor_; }

@@ -18,6 +18,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
+#include "common/config/value_scale.h"
 #include "common/data/json_depth.h"
 #include "common/data/whole_file.h"
 #include "scheduler/status/history.h"
@@ -118,6 +119,7 @@ LoadPoint LoadsOf(const Json& record, double elapsed_s) {
 struct Recorded {
   uint32_t starts = 0;  // of the scheduler
   std::optional<DataFacts> data;
+  float median_length = 1;  // of a training sample
 };
 
 Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts,
@@ -135,6 +137,7 @@ Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts
       recorded->starts++;
       if (record.contains("label_repeats")) {
         recorded->data = {record.at("train_samples"), record.at("label_repeats")};
+        recorded->median_length = record.value("median_length", recorded->median_length);
       }
     } else if (event == "progress") {
       if (!IsEmpty(record)) add(ProgressOf(record, at_s, epochs));
@@ -167,11 +170,11 @@ Status AddOptionalFiles(const std::string& directory, RunHistory* history) {
 }
 
 // [key, value, default] of every key. The default is what the key would be without a value, with
-// all other keys as they are. `data`: nullopt: not recorded, then values are those of large data,
-// and the kind of
-// the neurons is taken for the derived one. Of a run of dslide train it is what the same launch on
-// this machine would set.
-OrderedJson ConfigJson(const Config& config, std::optional<DataFacts> data) {
+// all other keys as they are. Where the data was not recorded, values are those of large data, and
+// the kind of the neurons is taken for the derived one. Of a run of dslide train it is what the
+// same launch on this machine would set.
+OrderedJson ConfigJson(const Config& config, const Recorded& recorded) {
+  std::optional<DataFacts> data = recorded.data;
   if (!data) {
     data.emplace();
     if (config.model.neurons == Neurons::kCentroids) data->label_repeats = 0;
@@ -186,6 +189,7 @@ OrderedJson ConfigJson(const Config& config, std::optional<DataFacts> data) {
     Config usual = config;
     DSLIDE_CHECK(key.field.parse(key.field.format(plain), &usual));
     if (config.model.features > 0 && config.model.labels > 0) {
+      ResolveNormalize(recorded.median_length, &usual.train);
       ResolveConfig(config.model.features, config.model.labels, &usual, *data);
     }
     json.push_back({key.FullName(), key.field.format(config), key.field.format(usual)});
@@ -285,7 +289,7 @@ Result<OrderedJson> ReadRunDirectory(const std::string& run_directory) {
   json["history"] = history.Json(WallClockSeconds());
   json["summary"] = *summary;
   if (summary->is_null()) json["so_far"] = CostsSoFar(run_directory);
-  json["config"] = ConfigJson(*config, recorded.data);
+  json["config"] = ConfigJson(*config, recorded);
   return json;
 }
 
