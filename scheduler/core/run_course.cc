@@ -125,6 +125,30 @@ void MaybeWriteManifest(RunState* run, int64_t now_ms) {
   }
 }
 
+namespace {
+
+// Keys that a run and dslide train draw for its own workers: "worker", "worker-1" and so on.
+bool IsOwnKey(std::string_view name) {
+  constexpr std::string_view kOwn = "worker";
+  if (!name.starts_with(kOwn)) return false;
+  name.remove_prefix(kOwn.size());
+  return name.empty() || (name.front() == '-' && name.size() > 1 &&
+                          name.find_first_not_of("0123456789", 1) == std::string_view::npos);
+}
+
+// What to do about a loss that rises again and again. Where all workers are the run's own, it is
+// the rate or the data.
+std::string RemedyFor(const RunState& run) {
+  const auto is_own = [](const auto& suspect) { return IsOwnKey(suspect.first); };
+  const bool own = !run.inputs.keyed || std::ranges::all_of(run.drift->suspects(), is_own);
+  return fmt::format(
+      "Use --resume with a lower train.learning_rate{}; if the data is at fault (dslide data stats "
+      "describes it), begin a new run",
+      own ? "" : ", or after you have revoked the key that sends wrong gradients");
+}
+
+}  // namespace
+
 void OnDrift(RunState* run, int64_t now_ms) {
   std::string names;
   for (const auto& [name, batches] : run->drift->suspects()) {
@@ -135,9 +159,7 @@ void OnDrift(RunState* run, int64_t now_ms) {
                   run->drift->lowest(), run->drift->loss(), names);
   run->out.Decide(line, now_ms);
   if (run->drift->WentBack()) return GoBack(run, now_ms);
-  Finish(run,
-         Failed(line + "; going back to the checkpoint has not helped. Lower train.learning_rate, "
-                       "or revoke the key that sends wrong gradients; then use --resume"),
+  Finish(run, Failed(line + "; going back to the checkpoint has not helped. " + RemedyFor(*run)),
          "the training loss rises again and again", now_ms);
 }
 

@@ -73,9 +73,34 @@ TEST_CASE("drift: the run ends if going back does not help") {
   Save(&run);
   while (run.core().phase() == RunPhase::kTraining) Train(&run, kBad, 1);
   REQUIRE_FALSE(run.core().outcome().ok());
-  CHECK(run.core().outcome().error().message.find("going back to the checkpoint has not helped") !=
-        std::string::npos);
+  const std::string& message = run.core().outcome().error().message;
+  CAPTURE(message);
+  CHECK(message.find("going back to the checkpoint has not helped. Use --resume with a lower "
+                     "train.learning_rate; if the data is at fault") != std::string::npos);
+  CHECK(message.find("key") == std::string::npos);
   CHECK(run.status().recoveries == 3);
+}
+
+TEST_CASE("drift: keys are spoken of where somebody has one that is not the run's own") {
+  const auto message_with = [](const std::string& key) {
+    FakeCluster run(LongConfig(), {}, false);
+    run.keyed = true;
+    run.Restart();
+    run.Start();
+    run.core().NameKey({11}, key);
+    Train(&run, kGood, 30);
+    Save(&run);
+    while (run.core().phase() == RunPhase::kTraining) Train(&run, kBad, 1);
+    return run.core().outcome().error().message;
+  };
+  for (const std::string own : {"worker", "worker-1", "worker-12"}) {
+    CHECK(message_with(own).find("key") == std::string::npos);
+  }
+  for (const std::string other : {"alice", "worker-", "worker-x", "workers"}) {
+    CAPTURE(other);
+    CHECK(message_with(other).find("or after you have revoked the key that sends wrong "
+                                   "gradients; if the data") != std::string::npos);
+  }
 }
 
 }  // namespace

@@ -160,6 +160,7 @@ void FakeCluster::MakeCore() {
   RunInputs inputs{config_,         {77}, &train_, with_test_ ? &test_ : nullptr, "/checkpoints",
                    Checksum(train_)};
   inputs.ledger = ledger;
+  inputs.keyed = keyed;
   inputs.ticket_key = testing::kTicketKey;
   inputs.ticket_key[0] = ++lives_;
   std::vector<Manifest> complete;

@@ -86,6 +86,7 @@ class FakeCluster {
   RunStatus status() const { return core_->Describe(now); }
 
   int64_t now = 0;
+  bool keyed = false;                             // members have keys, after a Restart()
   bool servers_answer = true;                     // what they are sent is taken and answered
   bool fenced_return = false;                     // as spares, under numbers from 1001 on
   std::map<uint64_t, uint32_t> in_flight;         // as workers say
