@@ -3,7 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <system_error>
 #include <unordered_set>
 
 #include "common/data/dataset.h"
@@ -58,6 +63,7 @@ class LabelTaker {
 };
 
 Status TakeLabel(const Json& label, LabelTaker* taker) {
+  if (label.is_null()) return {};
   if (label.is_string()) {
     taker->Take(label.get_ref<const std::string&>());
   } else if (label.is_number_integer()) {
@@ -81,10 +87,14 @@ Status TakeText(const Json& text, Record* record) {
     record->fields = FieldsOf(text.get_ref<const std::string&>());
     return {};
   }
-  const bool strings =
-      text.is_array() && std::ranges::all_of(text, [](const Json& t) { return t.is_string(); });
+  const bool strings = text.is_array() && std::ranges::all_of(text, [](const Json& t) {
+                         return t.is_string() || t.is_null();
+                       });
   if (!strings) return BadInput("\"text\" is no string and no list of strings");
-  for (const Json& field : text) record->fields.push_back(field.get<std::string>());
+  for (const Json& field : text) {
+    // The other fields keep their places.
+    record->fields.push_back(field.is_null() ? "" : field.get<std::string>());
+  }
   return {};
 }
 
@@ -98,32 +108,73 @@ Status TakeWeight(const Json& weight, Record* record) {
   return {};
 }
 
+// A member of an object; nullptr: it is absent, or null.
+const Json* Find(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+// The code unit of an escape \uXXXX at the beginning of `json`; nullopt: there is none.
+std::optional<uint32_t> EscapedUnit(std::string_view json) {
+  constexpr size_t kSize = 6;
+  uint32_t unit = 0;
+  if (json.size() < kSize || !json.starts_with("\\u")) return std::nullopt;
+  const char* end = json.data() + kSize;
+  const auto [stopped, error] = std::from_chars(json.data() + 2, end, unit, 16);
+  if (error != std::errc() || stopped != end) return std::nullopt;
+  return unit;
+}
+
+// The first escape of half a character: a UTF-16 surrogate that is not one of a pair. Programs that
+// cut texts by UTF-16 units write it. Empty: there is none.
+std::string_view HalfCharacter(std::string_view json) {
+  constexpr size_t kSize = 6;
+  const auto is_high = [](std::optional<uint32_t> unit) { return unit && *unit >> 10 == 0x36; };
+  const auto is_low = [](std::optional<uint32_t> unit) { return unit && *unit >> 10 == 0x37; };
+  for (size_t at = json.find('\\'); at < json.size(); at = json.find('\\', at)) {
+    const std::optional<uint32_t> unit = EscapedUnit(json.substr(at));
+    const bool is_whole =
+        is_high(unit) && is_low(EscapedUnit(json.substr(std::min(at + kSize, json.size()))));
+    if (!is_whole && (is_high(unit) || is_low(unit))) return json.substr(at, kSize);
+    at += is_whole ? 2 * kSize : 2;
+  }
+  return {};
+}
+
+Error NoJson(std::string_view line) {
+  const std::string_view half = HalfCharacter(line);
+  if (half.empty()) return BadInput(fmt::format("{} is no JSON", Quoted(line)));
+  return BadInput(
+      fmt::format("{} has {}, which is half a character (cut texts between characters)",
+                  Quoted(line), half));
+}
+
 Result<Record> ParseJson(std::string_view line) {
   if (IsNestedTooDeep(line)) {
     return BadInput(
         fmt::format("{} is nested deeper than {} levels", Quoted(line), kMostJsonDepth));
   }
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return BadInput(fmt::format("{} is no JSON", Quoted(line)));
+  if (json.is_discarded()) return NoJson(line);
   if (!json.is_object()) return BadInput(fmt::format("{} is no JSON object", Quoted(line)));
   Record record;
-  const auto title = json.find("title");
-  const auto text = json.find("text");
-  if (text == json.end() && title == json.end()) {
+  const Json* title = Find(json, "title");
+  const Json* text = Find(json, "text");
+  if (text == nullptr && title == nullptr) {
     return BadInput("the object has no \"text\" (expected {\"text\": ..., \"labels\": [...]})");
   }
-  if (text != json.end()) DSLIDE_RETURN_IF_ERROR(TakeText(*text, &record));
-  if (title != json.end()) {
+  if (text != nullptr) DSLIDE_RETURN_IF_ERROR(TakeText(*text, &record));
+  if (title != nullptr) {
     if (!title->is_string()) return BadInput("\"title\" is no string");
     record.fields.insert(record.fields.begin(), title->get<std::string>());
   }
-  if (const auto labels = json.find("labels"); labels != json.end() && !labels->is_null()) {
+  if (const Json* labels = Find(json, "labels")) {
     DSLIDE_RETURN_IF_ERROR(TakeLabels(*labels, &record));
   }
-  if (const auto weight = json.find("weight"); weight != json.end() && !weight->is_null()) {
+  if (const Json* weight = Find(json, "weight")) {
     DSLIDE_RETURN_IF_ERROR(TakeWeight(*weight, &record));
   }
-  if (const auto id = json.find("id"); id != json.end() && !id->is_null()) record.id = id->dump();
+  if (const Json* id = Find(json, "id")) record.id = id->dump();
   return record;
 }
 

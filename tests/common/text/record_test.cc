@@ -91,6 +91,37 @@ TEST_CASE("JSON lines") {
   CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "", "labels": null})").labels.empty());
 }
 
+TEST_CASE("JSON lines: null is absent") {
+  const auto fields = [](std::string_view line) {
+    return Parsed(RecordFormat::kJsonLines, line).fields;
+  };
+  CHECK(fields(R"({"title": null, "text": "a"})") == Names{"a"});
+  CHECK(fields(R"({"title": "T", "text": null})") == Names{"T"});
+  CHECK(fields(R"({"text": ["T", null, "c"]})") == Names{"T", "", "c"});
+  CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "a", "labels": [null, "b", null]})").labels ==
+        Names{"b"});
+  CHECK(WhyNot(R"({"title": null, "text": null})").starts_with("the object has no \"text\""));
+  CHECK(WhyNot(R"({"text": null, "labels": ["b"]})").starts_with("the object has no \"text\""));
+}
+
+TEST_CASE("JSON lines: half a character is named") {
+  const auto half = [](std::string_view text) {
+    const std::string why = WhyNot("{\"text\": \"" + std::string(text) + "\"}");
+    const size_t at = why.find("' has ");
+    return at == std::string::npos ? why : why.substr(at + 6, 6);
+  };
+  CHECK(half(R"(cut \ud83d)") == R"(\ud83d)");
+  CHECK(half(R"(cut \uD83D\n)") == R"(\uD83D)");
+  CHECK(half(R"(\ude00 begins)") == R"(\ude00)");
+  CHECK(half(R"(\ud83d\ude00 and \ud83d\ud83d\ude00)") == R"(\ud83d)");
+  CHECK(half(R"(\\ud83d is no escape, \ude00 is)") == R"(\ude00)");
+  CHECK(WhyNot(R"({"text": "\\ud83d", })").ends_with("is no JSON"));
+  CHECK(WhyNot(R"({"text": "\ud83d\ude00", })").ends_with("is no JSON"));
+  CHECK(WhyNot(R"({"text": "\u12)").ends_with("is no JSON"));
+  CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "\ud83d\ude00 \\ud83d"})").fields ==
+        Names{"\xf0\x9f\x98\x80 \\ud83d"});
+}
+
 TEST_CASE("JSON lines that are wrong are described") {
   CHECK(WhyNot("{\"text\": ") == "'{\"text\": ' is no JSON");
   CHECK(WhyNot("[1]") == "'[1]' is no JSON object");

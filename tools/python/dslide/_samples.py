@@ -86,7 +86,11 @@ def _from_texts(X: Any) -> Texts:
             if unknown or not sample:
                 raise ValueError(f"sample {i}: a dict has a text, a title or both, and nothing "
                                  f"else, but this one has {sorted(map(str, sample))}")
-            texts.append({key: _string(value, i) for key, value in sample.items()})
+            parts = {key: value for key, value in sample.items() if value is not None}
+            if not parts:
+                raise ValueError(f"sample {i}: a dict has a text, a title or both, but here they "
+                                 "are None")
+            texts.append({key: _string(value, i) for key, value in parts.items()})
         elif isinstance(sample, (tuple, list)) and len(sample) == 2:
             texts.append({"title": _string(sample[0], i), "text": _string(sample[1], i)})
         else:
