@@ -109,8 +109,9 @@ Status LoadTest(const KnownModel& known, RunInputs* inputs, RunData* data) {
   const std::string& path = inputs->config.train.test;
   if (path.empty()) return {};
   const Dataset& train = *inputs->train;
-  Result<LoadedSamples> read = LoadSamples(
-      path, {data->training.preprocessor.get(), {train.num_features(), train.num_labels()}});
+  Result<LoadedSamples> read = LoadSamples(path, {data->training.preprocessor.get(),
+                                                  {train.num_features(), train.num_labels()},
+                                                  inputs->config.text.bad_records});
   DSLIDE_RETURN_IF_ERROR(read);
   Dataset& test = read->data;
   test.Widen(known.features, known.labels);

@@ -26,28 +26,32 @@ struct BlockCounts {
   TermTable terms;
   std::unordered_map<std::string, uint64_t> labels;
   uint64_t samples = 0;
+  UnreadableRecords unreadable;
 };
 
 class BlockCounter {
  public:
   // `hashed`: takes the counts of terms; null: the blocks have them.
-  BlockCounter(RecordFormat format, const TextConfig& config, HashedCounts* hashed)
-      : format_(format), hash_bits_(config.hash_bits), hashed_(hashed), extractor_(config) {}
+  BlockCounter(const TextConfig& config, HashedCounts* hashed)
+      : hash_bits_(config.hash_bits),
+        bad_records_(config.bad_records),
+        hashed_(hashed),
+        extractor_(config) {}
 
   Result<BlockCounts> Count(const RecordFile& file, const LineBlock& block) {
     BlockCounts counts;
-    for (size_t i = 0; i < block.size(); ++i) {
-      const Result<Record> record = ParseRecord(format_, block[i]);
-      if (!record.ok()) return file.BadLine(block.NumberOf(i), record.error());
-      ++counts.samples;
-      for (const std::string& label : record->labels) ++counts.labels[label];
-      const std::span<const uint64_t> terms = extractor_.TermsOf(*record);
-      if (hashed_ != nullptr) {
-        CountIds(terms);
-      } else {
-        CountTerms(terms, &counts.terms);
-      }
-    }
+    counts.unreadable = UnreadableRecords(bad_records_);
+    DSLIDE_RETURN_IF_ERROR(
+        ForEachRecord(file, block, &counts.unreadable, [&](const Record& record) {
+          ++counts.samples;
+          for (const std::string& label : record.labels) ++counts.labels[label];
+          const std::span<const uint64_t> terms = extractor_.TermsOf(record);
+          if (hashed_ != nullptr) {
+            CountIds(terms);
+          } else {
+            CountTerms(terms, &counts.terms);
+          }
+        }));
     return counts;
   }
 
@@ -72,8 +76,8 @@ class BlockCounter {
     hashed_->Add(order_);
   }
 
-  RecordFormat format_;
   uint32_t hash_bits_;
+  BadRecords bad_records_;
   HashedCounts* hashed_;
   TermExtractor extractor_;
   std::vector<uint32_t> order_;  // of a sample's terms, by hash; or their ids
@@ -123,9 +127,8 @@ Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, 
   FileCounts counts;
   if (config.hash_bits > 0) counts.hashed = std::make_unique<HashedCounts>(config.hash_bits);
   std::vector<BlockCounter> counters;
-  for (size_t t = 0; t < threads; ++t) {
-    counters.emplace_back(file->format(), config, counts.hashed.get());
-  }
+  for (size_t t = 0; t < threads; ++t) counters.emplace_back(config, counts.hashed.get());
+  UnreadableRecords unreadable(config.bad_records);
   DSLIDE_RETURN_IF_ERROR(MapBlocks<BlockCounts>(
       file->stream(), threads,
       [&](size_t thread, const LineBlock& block) { return counters[thread].Count(*file, block); },
@@ -134,10 +137,12 @@ Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, 
         for (BlockCounts& block : blocks) {
           tables.push_back(std::move(block.terms));
           counts.samples += block.samples;
+          unreadable.Append(block.unreadable);
           for (const auto& [name, count] : block.labels) counts.labels[name] += count;
         }
         counts.terms.Merge(tables, threads);
       }));
+  DSLIDE_RETURN_IF_ERROR(unreadable.Check());
   if (counts.labels.empty()) return BadInput(fmt::format("{}: no sample has a label", path));
   return counts;
 }
@@ -214,14 +219,19 @@ void EraseKey(const std::string& key, size_t begin, std::string* text) {
 std::string StoredConfig(const TextConfig& text_config, uint32_t format) {
   Config config;
   config.text = text_config;
+  // A number, as earlier programs want.
+  config.train.dropout_hidden = DropoutHidden(config.train);
+  config.train.label_smoothing = LabelSmoothing(config.train);
   std::string text = FormatConfig(config);
+  // It says how a file is read, not what a sample is.
+  EraseKey("bad_records", text.find("[text]\n"), &text);
   if (format < 3) {
     for (const char* key :
          {"activation", "dense_rate", "dense_batches", "open_vocabulary", "segment_samples",
-          "segment_s", "admit_count", "expire_segments", "vocabulary_mb"}) {
+          "segment_s", "admit_count", "expire_segments", "vocabulary_mb", "normalize"}) {
       EraseKey(key, 0, &text);
     }
-    for (const char* key : {"format", "window", "min_count", "subsample", "decay"}) {
+    for (const char* key : {"format", "fields", "window", "min_count", "subsample", "decay"}) {
       EraseKey(key, text.find("[text]\n"), &text);
     }
   }

@@ -144,9 +144,8 @@ std::string_view HalfCharacter(std::string_view json) {
 Error NoJson(std::string_view line) {
   const std::string_view half = HalfCharacter(line);
   if (half.empty()) return BadInput(fmt::format("{} is no JSON", Quoted(line)));
-  return BadInput(
-      fmt::format("{} has {}, which is half a character (cut texts between characters)",
-                  Quoted(line), half));
+  return BadInput(fmt::format("{} has {}, which is half a character (cut texts between characters)",
+                              Quoted(line), half));
 }
 
 Result<Record> ParseJson(std::string_view line) {

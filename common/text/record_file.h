@@ -8,7 +8,9 @@
 
 #include "common/base/error.h"
 #include "common/data/text_stream.h"
+#include "common/text/line_blocks.h"
 #include "common/text/record.h"
+#include "common/text/unreadable.h"
 
 namespace dslide {
 
@@ -50,6 +52,23 @@ struct RecordFile::Opened {
   std::optional<TextStream> other;
   std::string first_line;
 };
+
+// Calls take(Record&) for each record of a block that can be read; `unreadable` counts the others.
+template <typename Take>
+Status ForEachRecord(const RecordFile& file, const LineBlock& block, UnreadableRecords* unreadable,
+                     const Take& take) {
+  for (size_t i = 0; i < block.size(); ++i) {
+    unreadable->CountRecord();
+    Result<Record> record = ParseRecord(file.format(), block[i]);
+    if (record.ok()) {
+      take(*record);
+    } else {
+      const Error why = file.BadLine(block.NumberOf(i), record.error());
+      DSLIDE_RETURN_IF_ERROR(unreadable->LeaveOut(why));
+    }
+  }
+  return {};
+}
 
 // The error of a training file that begins with this line.
 Error UnknownFormat(const std::string& path, std::string_view first_line);

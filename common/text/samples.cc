@@ -23,47 +23,57 @@ std::string Described(const std::string& path, std::string_view format, const Da
                      static_cast<double>(MonotonicMillis() - start_ms) / 1000.0);
 }
 
-Result<Dataset> EncodeBlock(const RecordFile& file, const LineBlock& block,
-                            Preprocessor::Encoder* encoder,
-                            std::vector<std::string>* ids = nullptr) {
+// The samples of some lines, and of a file.
+struct Encoded {
   Dataset samples;
-  for (size_t i = 0; i < block.size(); ++i) {
-    const Result<Record> record = ParseRecord(file.format(), block[i]);
-    if (!record.ok()) return file.BadLine(block.NumberOf(i), record.error());
-    SampleView sample = encoder->Encode(*record);
-    sample.weight = record->weight;
-    samples.Add(sample);
-    if (ids != nullptr) ids->push_back(record->id);
-  }
-  return samples;
+  std::vector<std::string> ids;  // of records
+  UnreadableRecords unreadable;
+};
+
+Result<Encoded> EncodeBlock(const RecordFile& file, const LineBlock& block, BadRecords bad_records,
+                            Preprocessor::Encoder* encoder) {
+  Encoded encoded{{}, {}, UnreadableRecords(bad_records)};
+  DSLIDE_RETURN_IF_ERROR(ForEachRecord(file, block, &encoded.unreadable, [&](const Record& record) {
+    SampleView sample = encoder->Encode(record);
+    sample.weight = record.weight;
+    encoded.samples.Add(sample);
+    encoded.ids.push_back(record.id);
+  }));
+  return encoded;
 }
 
 // The samples of lines of tokens, with whole windows.
-Result<Dataset> ExpandBlock(const RecordFile& file, const LineBlock& block,
+Result<Encoded> ExpandBlock(const RecordFile& file, const LineBlock& block, BadRecords bad_records,
                             const Preprocessor& preprocessor) {
   const TokenRules rules = TokenRulesOf(preprocessor.config());
   TokenBreaker breaker(preprocessor.config());
   TokenSamples::Scratch scratch;
   std::vector<uint32_t> tokens;
-  Dataset samples;
+  Encoded encoded{{}, {}, UnreadableRecords(bad_records)};
   for (size_t i = 0; i < block.size(); ++i) {
     tokens.clear();
+    encoded.unreadable.CountRecord();
     const Status read = breaker.ForEachToken(block[i], [&](std::string_view token) {
       if (const auto id = preprocessor.TokenId(token)) tokens.push_back(*id);
     });
-    if (!read.ok()) return file.BadLine(block.NumberOf(i), read.error());
+    if (!read.ok()) {
+      const Error why = file.BadLine(block.NumberOf(i), read.error());
+      DSLIDE_RETURN_IF_ERROR(encoded.unreadable.LeaveOut(why));
+      continue;
+    }
     tokens.push_back(TokenSamples::kLineEnd);
     for (uint32_t p = 0; p < tokens.size(); ++p) {
       if (!TokenSamples::IsSample(rules, tokens, p)) continue;
-      samples.Add(TokenSamples::WholeSample(rules, tokens, p, &scratch));
+      encoded.samples.Add(TokenSamples::WholeSample(rules, tokens, p, &scratch));
     }
   }
-  return samples;
+  return encoded;
 }
 
-void AddAll(const std::vector<Dataset>& parts, Dataset* samples) {
-  for (const Dataset& part : parts) {
-    for (size_t i = 0; i < part.size(); ++i) samples->Add(part[i]);
+void AddAll(const std::vector<Encoded>& parts, Encoded* all) {
+  for (const Encoded& part : parts) {
+    for (size_t i = 0; i < part.samples.size(); ++i) all->samples.Add(part.samples[i]);
+    all->unreadable.Append(part.unreadable);
   }
 }
 
@@ -88,25 +98,38 @@ Result<RecordFile> OpenLines(const std::string& path, SampleReader::Lines lines)
   return RecordFile::PlainText(path, *std::move(stream));
 }
 
-Result<Dataset> ExpandFile(const std::string& path, const Preprocessor& preprocessor) {
+// All samples of a file, by encode(thread, block).
+template <typename Encode>
+Result<Encoded> EncodeAll(RecordFile* file, const Preprocessor& preprocessor, size_t threads,
+                          const Encode& encode) {
+  Encoded all{Dataset(preprocessor.num_features(), preprocessor.num_labels()), {}, {}};
+  DSLIDE_RETURN_IF_ERROR(
+      MapBlocks<Encoded>(file->stream(), threads, encode,
+                         [&](const std::vector<Encoded>& parts) { AddAll(parts, &all); }));
+  DSLIDE_RETURN_IF_ERROR(all.unreadable.Check());
+  return all;
+}
+
+Result<Encoded> ExpandFile(const std::string& path, BadRecords bad_records,
+                           const Preprocessor& preprocessor) {
   Result<RecordFile> file = OpenLines(path, SampleReader::Lines::kExpanded);
   DSLIDE_RETURN_IF_ERROR(file);
-  Dataset samples(preprocessor.num_features(), preprocessor.num_labels());
-  DSLIDE_RETURN_IF_ERROR(MapBlocks<Dataset>(
-      file->stream(), CoresOfThisMachine(),
-      [&](size_t, const LineBlock& block) { return ExpandBlock(*file, block, preprocessor); },
-      [&](const std::vector<Dataset>& parts) { AddAll(parts, &samples); }));
-  return samples;
+  return EncodeAll(&*file, preprocessor, CoresOfThisMachine(), [&](size_t, const LineBlock& block) {
+    return ExpandBlock(*file, block, bad_records, preprocessor);
+  });
 }
 
 struct DrawnSamples {
   Dataset data;
   uint64_t left_out = 0;  // tokens
+  UnreadableRecords unreadable;
 };
 
 // The tokens of a file, of which samples are drawn.
-Result<DrawnSamples> DrawFile(const std::string& path, const Preprocessor& preprocessor) {
-  const TextConfig& config = preprocessor.config();
+Result<DrawnSamples> DrawFile(const std::string& path, BadRecords bad_records,
+                              const Preprocessor& preprocessor) {
+  TextConfig config = preprocessor.config();
+  config.bad_records = bad_records;
   Result<ReadTokens> read = NumberTokens(
       path, config, [&](std::string_view token) { return preprocessor.TokenId(token); },
       CoresOfThisMachine());
@@ -114,7 +137,12 @@ Result<DrawnSamples> DrawFile(const std::string& path, const Preprocessor& prepr
   const uint32_t size = preprocessor.num_labels();
   auto tokens =
       std::make_shared<const TokenSamples>(TokenRulesOf(config), size, std::move(read->ids));
-  return DrawnSamples{Dataset(size, size, std::move(tokens)), read->left_out};
+  return DrawnSamples{Dataset(size, size, std::move(tokens)), read->left_out,
+                      std::move(read->unreadable)};
+}
+
+void AddNote(std::string note, std::vector<std::string>* notes) {
+  if (!note.empty()) notes->push_back(std::move(note));
 }
 
 Result<TrainingSamples> LoadTrainingTokens(const std::string& path, const TrainingInput& input,
@@ -132,8 +160,9 @@ Result<TrainingSamples> LoadTrainingTokens(const std::string& path, const Traini
     DSLIDE_RETURN_IF_ERROR(fitted);
     loaded.preprocessor = std::make_shared<const Preprocessor>(*std::move(fitted));
   }
-  Result<DrawnSamples> drawn = DrawFile(path, *loaded.preprocessor);
+  Result<DrawnSamples> drawn = DrawFile(path, input.text.bad_records, *loaded.preprocessor);
   DSLIDE_RETURN_IF_ERROR(drawn);
+  AddNote(drawn->unreadable.Note(path), &loaded.notes);
   loaded.data = std::move(drawn->data);
   loaded.inverse_propensities = InversePropensities(loaded.data);
   uint64_t tokens = 0;
@@ -152,18 +181,15 @@ Result<TrainingSamples> LoadTrainingTokens(const std::string& path, const Traini
   return loaded;
 }
 
-Result<Dataset> EncodeFile(const std::string& path, const Preprocessor& preprocessor) {
+Result<Encoded> EncodeFile(const std::string& path, BadRecords bad_records,
+                           const Preprocessor& preprocessor) {
   Result<RecordFile> file = RecordFile::Open(path);
   DSLIDE_RETURN_IF_ERROR(file);
   std::vector<Preprocessor::Encoder> encoders = Encoders(preprocessor);
-  Dataset samples(preprocessor.num_features(), preprocessor.num_labels());
-  DSLIDE_RETURN_IF_ERROR(MapBlocks<Dataset>(
-      file->stream(), encoders.size(),
-      [&](size_t thread, const LineBlock& block) {
-        return EncodeBlock(*file, block, &encoders[thread]);
-      },
-      [&](const std::vector<Dataset>& parts) { AddAll(parts, &samples); }));
-  return samples;
+  return EncodeAll(&*file, preprocessor, encoders.size(),
+                   [&](size_t thread, const LineBlock& block) {
+                     return EncodeBlock(*file, block, bad_records, &encoders[thread]);
+                   });
 }
 
 // Leaves out the labels of which keep(label) is false, and notes how many.
@@ -218,9 +244,10 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
     DSLIDE_RETURN_IF_ERROR(fitted);
     loaded.preprocessor = std::make_shared<const Preprocessor>(*std::move(fitted));
   }
-  Result<Dataset> data = EncodeFile(path, *loaded.preprocessor);
-  DSLIDE_RETURN_IF_ERROR(data);
-  loaded.data = *std::move(data);
+  Result<Encoded> encoded = EncodeFile(path, input.text.bad_records, *loaded.preprocessor);
+  DSLIDE_RETURN_IF_ERROR(encoded);
+  AddNote(encoded->unreadable.Note(path), &loaded.notes);
+  loaded.data = std::move(encoded->samples);
   loaded.inverse_propensities = InversePropensities(loaded.data);
   loaded.description = Described(path, NameOf(format), loaded.data, start_ms);
   if (input.min_label_samples <= 1) {
@@ -304,11 +331,15 @@ std::string LeftOutLine(const std::string& path, uint64_t count, uint32_t model_
 
 Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model) {
   if (model.preprocessor != nullptr && IsOfTokens(model.preprocessor->config())) {
-    Result<DrawnSamples> drawn = DrawFile(path, *model.preprocessor);
+    Result<DrawnSamples> drawn = DrawFile(path, model.bad_records, *model.preprocessor);
     DSLIDE_RETURN_IF_ERROR(drawn);
     return std::move(drawn->data);
   }
-  if (model.preprocessor != nullptr) return EncodeFile(path, *model.preprocessor);
+  if (model.preprocessor != nullptr) {
+    Result<Encoded> encoded = EncodeFile(path, model.bad_records, *model.preprocessor);
+    DSLIDE_RETURN_IF_ERROR(encoded);
+    return std::move(encoded->samples);
+  }
   Result<NumberFile> file = NumberFile::Open(path);
   DSLIDE_RETURN_IF_ERROR(file);
   return ReadNumbers(&*file, model.size);
@@ -319,11 +350,12 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
   LoadedSamples loaded;
   std::string format = "text";
   if (model.preprocessor != nullptr) {
-    Result<Dataset> data = IsOfTokens(model.preprocessor->config())
-                               ? ExpandFile(path, *model.preprocessor)
-                               : EncodeFile(path, *model.preprocessor);
-    DSLIDE_RETURN_IF_ERROR(data);
-    loaded.data = *std::move(data);
+    Result<Encoded> encoded = IsOfTokens(model.preprocessor->config())
+                                  ? ExpandFile(path, model.bad_records, *model.preprocessor)
+                                  : EncodeFile(path, model.bad_records, *model.preprocessor);
+    DSLIDE_RETURN_IF_ERROR(encoded);
+    loaded.data = std::move(encoded->samples);
+    AddNote(encoded->unreadable.Note(path), &loaded.notes);
   } else {
     Result<NumberFile> file = NumberFile::Open(path);
     DSLIDE_RETURN_IF_ERROR(file);
@@ -351,34 +383,33 @@ Result<SampleReader> SampleReader::Open(const std::string& path, const ModelInpu
   const bool of_tokens = IsOfTokens(model.preprocessor->config());
   Result<RecordFile> file = of_tokens ? OpenLines(path, lines) : RecordFile::Open(path);
   DSLIDE_RETURN_IF_ERROR(file);
-  return SampleReader(*std::move(file), model.preprocessor, skip_blank,
-                      of_tokens ? lines : Lines::kWhole);
+  return SampleReader(*std::move(file), model, skip_blank, of_tokens ? lines : Lines::kWhole);
 }
 
-SampleReader::SampleReader(RecordFile file, const Preprocessor* preprocessor, bool skip_blank,
-                           Lines lines)
+SampleReader::SampleReader(RecordFile file, const ModelInput& model, bool skip_blank, Lines lines)
     : file_(std::move(file)),
       skip_blank_(skip_blank || file_->format() == RecordFormat::kJsonLines),
       expanded_(lines == Lines::kExpanded),
-      preprocessor_(preprocessor),
-      encoders_(Encoders(*preprocessor)) {}
+      bad_records_(skip_blank ? model.bad_records : BadRecords::kRefuse),
+      preprocessor_(model.preprocessor),
+      encoders_(Encoders(*model.preprocessor)) {}
 
 Status SampleReader::Refill() {
   part_ = next_ = 0;
   Result<std::vector<Part>> parts = MapNextBlocks<Part>(
       file_->stream(), !skip_blank_, encoders_.size(),
       [&](size_t thread, const LineBlock& block) -> Result<Part> {
-        Part part;
-        Result<Dataset> samples = expanded_
-                                      ? ExpandBlock(*file_, block, *preprocessor_)
-                                      : EncodeBlock(*file_, block, &encoders_[thread], &part.ids);
-        DSLIDE_RETURN_IF_ERROR(samples);
-        part.samples = *std::move(samples);
-        part.ids.resize(part.samples.size());
-        return part;
+        Result<Encoded> encoded =
+            expanded_ ? ExpandBlock(*file_, block, bad_records_, *preprocessor_)
+                      : EncodeBlock(*file_, block, bad_records_, &encoders_[thread]);
+        DSLIDE_RETURN_IF_ERROR(encoded);
+        encoded->ids.resize(encoded->samples.size());
+        return Part{std::move(encoded->samples), std::move(encoded->ids),
+                    std::move(encoded->unreadable)};
       });
   DSLIDE_RETURN_IF_ERROR(parts);
   parts_ = *std::move(parts);
+  for (const Part& part : parts_) unreadable_.Append(part.unreadable);
   return {};
 }
 
@@ -390,7 +421,9 @@ Result<std::optional<SampleView>> SampleReader::Next() {
     next_ = 0;
     if (part_ < parts_.size()) continue;
     DSLIDE_RETURN_IF_ERROR(Refill());
-    if (parts_.empty()) return std::optional<SampleView>();
+    if (!parts_.empty()) continue;
+    DSLIDE_RETURN_IF_ERROR(unreadable_.Check());
+    return std::optional<SampleView>();
   }
   id_ = parts_[part_].ids[next_];
   return std::optional(parts_[part_].samples[next_++]);

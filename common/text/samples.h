@@ -43,7 +43,7 @@ Status CheckValues(const std::string& path, const Dataset& data, float divisor);
 
 // Reads a training file. Labels of fewer than `min_label_samples` samples are left out of all
 // samples; of numbers they keep their ids. Logs what it found. Errors as XcReader's and
-// Preprocessor::Fit()'s.
+// Preprocessor::Fit()'s. `input.text.bad_records` holds for a preprocessor that is known, too.
 Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TrainingInput& input);
 
 // An error if a sample has a label that is not among the data's: the file has grown since its
@@ -54,6 +54,7 @@ Status CheckLabelsKnown(const std::string& path, const Dataset& data);
 struct ModelInput {
   const Preprocessor* preprocessor = nullptr;
   ModelSize size;
+  BadRecords bad_records = BadRecords::kLeaveOut;
 };
 
 struct LoadedSamples {
@@ -77,31 +78,35 @@ class SampleReader {
   // What a line of tokens is: a sample to predict, or all samples that it has, with labels.
   enum class Lines { kWhole, kExpanded };
 
-  // The preprocessor must outlive the reader. A blank line of text is a sample, so that results
-  // stand beside the lines, unless `skip_blank`; JSON lines may have any. `lines` is for words and
-  // sessions; expanded lines are never JSON.
+  // The preprocessor must outlive the reader. A blank line of text is a sample and a record that
+  // cannot be read an error, so that results stand beside the lines, unless `skip_blank`; JSON
+  // lines may have blank ones. `lines` is for words and sessions; expanded lines are never JSON.
   static Result<SampleReader> Open(const std::string& path, const ModelInput& model,
                                    bool skip_blank = false, Lines lines = Lines::kWhole);
 
   // Of a file with numbers that tells its sizes: what it says.
   const XcHeader* header() const { return numbers_ ? numbers_->header() : nullptr; }
 
-  // The next sample, or nullopt at the end; the view is valid until the next call.
+  // The next sample, or nullopt at the end, where too many records that cannot be read are an
+  // error; the view is valid until the next call.
   Result<std::optional<SampleView>> Next();
   // Of the sample that Next() returned last: as JSON, empty if it has none.
   const std::string& id() const { return id_; }
   // Feature entries that the model lacks, so far, of a file with numbers.
   uint64_t left_out() const { return numbers_ ? numbers_->left_out() : 0; }
+  // Of the records that were read so far, also ahead.
+  const UnreadableRecords& unreadable() const { return unreadable_; }
 
  private:
   // Samples read ahead, and their ids.
   struct Part {
     Dataset samples;
     std::vector<std::string> ids;
+    UnreadableRecords unreadable;
   };
 
   explicit SampleReader(NumberFile numbers) : numbers_(std::move(numbers)) {}
-  SampleReader(RecordFile file, const Preprocessor* preprocessor, bool skip_blank, Lines lines);
+  SampleReader(RecordFile file, const ModelInput& model, bool skip_blank, Lines lines);
 
   Status Refill();
 
@@ -110,6 +115,8 @@ class SampleReader {
   std::optional<RecordFile> file_;
   bool skip_blank_ = false;
   bool expanded_ = false;
+  BadRecords bad_records_ = BadRecords::kLeaveOut;
+  UnreadableRecords unreadable_;
   const Preprocessor* preprocessor_ = nullptr;
   std::vector<Preprocessor::Encoder> encoders_;  // [threads]
   std::vector<Part> parts_;

@@ -26,6 +26,15 @@ Error InLine(const std::string& path, const LineBlock& block, size_t i, const Er
   return {error.kind, fmt::format("{}:{}: {}", path, block.NumberOf(i), error.message)};
 }
 
+// Calls take() with each token of a line; a line that cannot be read is a record that cannot.
+Status ForEachToken(const std::string& path, const LineBlock& block, size_t i,
+                    TokenBreaker* breaker, UnreadableRecords* unreadable,
+                    const std::function<void(std::string_view)>& take) {
+  unreadable->CountRecord();
+  const Status read = breaker->ForEachToken(block[i], take);
+  return read.ok() ? read : unreadable->LeaveOut(InLine(path, block, i, read.error()));
+}
+
 std::vector<TokenBreaker> Breakers(const TextConfig& config, size_t threads) {
   std::vector<TokenBreaker> breakers;
   for (size_t t = 0; t < threads; ++t) breakers.emplace_back(config);
@@ -88,29 +97,37 @@ Result<std::vector<std::string>> CountTokens(const std::string& path, const Text
   Result<TextStream> stream = OpenTokenFile(path);
   DSLIDE_RETURN_IF_ERROR(stream);
   std::vector<TokenBreaker> breakers = Breakers(config, threads);
+  struct Part {
+    NameCounts counts;
+    UnreadableRecords unreadable;
+  };
   NameCounts counts;
-  DSLIDE_RETURN_IF_ERROR(MapBlocks<NameCounts>(
+  UnreadableRecords unreadable(config.bad_records);
+  DSLIDE_RETURN_IF_ERROR(MapBlocks<Part>(
       &*stream, threads,
-      [&](size_t thread, const LineBlock& block) -> Result<NameCounts> {
-        NameCounts own;
+      [&](size_t thread, const LineBlock& block) -> Result<Part> {
+        Part own{{}, UnreadableRecords(config.bad_records)};
         for (size_t i = 0; i < block.size(); ++i) {
-          const Status read = breakers[thread].ForEachToken(block[i], [&](std::string_view token) {
-            const auto found = own.find(token);
-            if (found != own.end()) {
-              ++found->second;
-            } else {
-              own.emplace(token, 1);
-            }
-          });
-          if (!read.ok()) return InLine(path, block, i, read.error());
+          const Status read = ForEachToken(path, block, i, &breakers[thread], &own.unreadable,
+                                           [&](std::string_view token) {
+                                             const auto found = own.counts.find(token);
+                                             if (found != own.counts.end()) {
+                                               ++found->second;
+                                             } else {
+                                               own.counts.emplace(token, 1);
+                                             }
+                                           });
+          if (!read.ok()) return read.error();
         }
         return own;
       },
-      [&](std::vector<NameCounts>& blocks) {
-        for (const NameCounts& block : blocks) {
-          for (const auto& [name, count] : block) counts[name] += count;
+      [&](std::vector<Part>& blocks) {
+        for (const Part& block : blocks) {
+          for (const auto& [name, count] : block.counts) counts[name] += count;
+          unreadable.Append(block.unreadable);
         }
       }));
+  DSLIDE_RETURN_IF_ERROR(unreadable.Check());
   if (counts.empty()) return BadInput(fmt::format("{}: has no {}", path, ThingOf(config)));
   std::vector<std::pair<uint64_t, std::string>> chosen;
   for (const auto& [name, count] : counts) {
@@ -135,21 +152,24 @@ Result<ReadTokens> NumberTokens(const std::string& path, const TextConfig& confi
   DSLIDE_RETURN_IF_ERROR(stream);
   std::vector<TokenBreaker> breakers = Breakers(config, threads);
   ReadTokens all;
+  all.unreadable = UnreadableRecords(config.bad_records);
   bool too_many = false;
   DSLIDE_RETURN_IF_ERROR(MapBlocks<ReadTokens>(
       &*stream, threads,
       [&](size_t thread, const LineBlock& block) -> Result<ReadTokens> {
         ReadTokens own;
+        own.unreadable = UnreadableRecords(config.bad_records);
         for (size_t i = 0; i < block.size(); ++i) {
           const size_t before = own.ids.size();
-          const Status read = breakers[thread].ForEachToken(block[i], [&](std::string_view token) {
-            if (const std::optional<uint32_t> id = id_of(token)) {
-              own.ids.push_back(*id);
-            } else {
-              ++own.left_out;
-            }
-          });
-          if (!read.ok()) return InLine(path, block, i, read.error());
+          const Status read = ForEachToken(path, block, i, &breakers[thread], &own.unreadable,
+                                           [&](std::string_view token) {
+                                             if (const auto id = id_of(token)) {
+                                               own.ids.push_back(*id);
+                                             } else {
+                                               ++own.left_out;
+                                             }
+                                           });
+          if (!read.ok()) return read.error();
           if (own.ids.size() > before) own.ids.push_back(TokenSamples::kLineEnd);
         }
         return own;
@@ -160,10 +180,12 @@ Result<ReadTokens> NumberTokens(const std::string& path, const TextConfig& confi
           if (too_many) return;
           all.ids.insert(all.ids.end(), block.ids.begin(), block.ids.end());
           all.left_out += block.left_out;
+          all.unreadable.Append(block.unreadable);
         }
       }));
   if (too_many)
     return BadInput(fmt::format("{}: has more than 4 billion {}s", path, ThingOf(config)));
+  DSLIDE_RETURN_IF_ERROR(all.unreadable.Check());
   return all;
 }
 

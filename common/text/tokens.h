@@ -16,6 +16,7 @@
 #include "common/data/text_stream.h"
 #include "common/data/token_samples.h"
 #include "common/stem/stemmer.h"
+#include "common/text/unreadable.h"
 #include "common/text/words.h"
 
 namespace dslide {
@@ -29,7 +30,7 @@ class TokenBreaker {
   explicit TokenBreaker(const TextConfig& config);
 
   // Calls take() with each token, in order, valid during the call. Text that is no UTF-8 is an
-  // error, without its place.
+  // error, without its place, and has no token.
   Status ForEachToken(std::string_view line, const std::function<void(std::string_view)>& take);
 
  private:
@@ -53,6 +54,7 @@ using TokenNumberer = std::function<std::optional<uint32_t>(std::string_view)>;
 struct ReadTokens {
   std::vector<uint32_t> ids;  // a line's, then TokenSamples::kLineEnd
   uint64_t left_out = 0;      // tokens without an id
+  UnreadableRecords unreadable;
 };
 
 // The tokens of a file that have ids; lines without any are left out. Errors as above; more than

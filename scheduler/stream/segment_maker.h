@@ -51,8 +51,9 @@ class SegmentMaker {
   Preprocessor MakePreprocessor() const { return vocabulary_.MakePreprocessor(); }
 
   // The next segment, of the lines that wait; nullopt: none of them is a record, and they are left
-  // out. `ended`: the last line may be without its end. The error is that of a stream whose first
-  // line begins no known format.
+  // out: a stream has no end at which one could tell how many of all they are. `ended`: the last
+  // line may be without its end. Errors: the stream's first line begins no known format, or a line
+  // is no record and text.bad_records = refuse.
   Result<std::optional<Made>> MakeNext(bool ended);
   // What a segment's line does not tell: lines that were left out although no segment was made of
   // the others. Empty: none since the last call.
@@ -90,6 +91,7 @@ class SegmentMaker {
                          size_t samples);
 
   TrainConfig train_;
+  BadRecords bad_records_;
   OpenVocabulary::Limit limit_;
   StoredSegment last_;
   OpenVocabulary vocabulary_;

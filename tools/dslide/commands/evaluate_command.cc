@@ -136,6 +136,7 @@ void PrintMeasures(std::FILE* out, const RankingRun& run, const Measures& m,
     nlohmann::ordered_json json = MeasureJson(m, bands);
     json["labels"] = run.config().model.labels;
     json["unknown_labels"] = labels.unknown;
+    json["unreadable_records"] = run.unreadable().count();
     json["seconds"] = seconds;
     json["search"] = SearchName(run.task().search.value_or(Search::kExact));
     fmt::print(out, "{}\n", json.dump());

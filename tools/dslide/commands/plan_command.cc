@@ -87,8 +87,10 @@ Result<Task> ReadTask(Config config) {
   task.shape = MeasureShape(task.batches, config);
   task.shape.samples = data.size();
   if (!config.train.test.empty()) {
-    Result<LoadedSamples> test = LoadSamples(
-        config.train.test, {train->preprocessor.get(), {data.num_features(), data.num_labels()}});
+    Result<LoadedSamples> test =
+        LoadSamples(config.train.test, {train->preprocessor.get(),
+                                        {data.num_features(), data.num_labels()},
+                                        config.text.bad_records});
     DSLIDE_RETURN_IF_ERROR(test);
     task.shape.test_samples = test->data.size();
   }

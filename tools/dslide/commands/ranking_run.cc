@@ -160,6 +160,7 @@ Status RankingRun::RankAll(const std::function<void(const SampleBatch&, const To
   if (const uint64_t left_out = reader_.left_out(); left_out > 0) {
     fmt::print(stderr, "{}\n", LeftOutLine(task_.data, left_out, config().model.features));
   }
+  if (unreadable().count() > 0) fmt::print(stderr, "{}\n", unreadable().Note(task_.data));
   seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return {};
 }

@@ -55,6 +55,8 @@ class RankingRun {
   // of each row. Sets task().search, and says on standard error which one was chosen.
   Status RankAll(const std::function<void(const SampleBatch&, const TopKReply&)>& each);
   double seconds() const { return seconds_; }  // that RankAll() took
+  // Records that RankAll() left out.
+  const UnreadableRecords& unreadable() const { return reader_.unreadable(); }
 
  private:
   RankingRun(RankingTask task, std::unique_ptr<Inference> model, SampleReader reader)

@@ -92,6 +92,11 @@ std::string LostWeights(const std::string& output, uint64_t samples) {
                      Plural(samples, "sample"));
 }
 
+void PrintLeftOut(const ConvertTask& task, const UnreadableRecords& unreadable) {
+  if (unreadable.count() == 0) return;
+  fmt::print(MessagesBeside({task.output}), "{}\n", unreadable.Note(task.input));
+}
+
 // Numbers to numbers.
 Status ConvertNumbers(const ConvertTask& task, NumberFile* file, ProgressLine* progress) {
   const XcHeader* header = file->header();
@@ -131,19 +136,26 @@ Status ConvertRecords(const ConvertTask& task, RecordFile* file, ProgressLine* p
   Result<RecordWriter> writer = RecordWriter::Create(task.output, *task.target.records);
   DSLIDE_RETURN_IF_ERROR(writer);
   uint64_t samples = 0, cleaned = 0;
+  UnreadableRecords unreadable;
   while (true) {
     const auto line = file->stream()->Next();
     DSLIDE_RETURN_IF_ERROR(line);
     if (!line->has_value()) break;
     if (IsBlank(**line)) continue;
+    unreadable.CountRecord();
     const Result<Record> record = ParseRecord(file->format(), **line);
-    if (!record.ok()) return file->BadLine(file->line(), record.error());
+    if (!record.ok()) {
+      DSLIDE_RETURN_IF_ERROR(unreadable.LeaveOut(file->BadLine(file->line(), record.error())));
+      continue;
+    }
     DSLIDE_RETURN_IF_ERROR(writer->Add(*record));
     cleaned += record->labels_cleaned ? 1 : 0;
     progress->Show(++samples);
   }
+  DSLIDE_RETURN_IF_ERROR(unreadable.Check());
   DSLIDE_RETURN_IF_ERROR(writer->Finish());
   fmt::print(MessagesBeside({task.output}), "{}: {}\n", task.output, Plural(samples, "sample"));
+  PrintLeftOut(task, unreadable);
   if (cleaned > 0) {
     fmt::print(MessagesBeside({task.output}),
                "{} with tabs, line ends or other control characters in labels, now spaces\n",
@@ -223,7 +235,8 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
   const auto preprocessor = PreprocessorFor(task);
   DSLIDE_RETURN_IF_ERROR(preprocessor);
   const Preprocessor& p = **preprocessor;
-  Result<SampleReader> reader = SampleReader::Open(task.input, {&p, {}}, /*skip_blank=*/true);
+  Result<SampleReader> reader =
+      SampleReader::Open(task.input, {&p, {}, task.text.bad_records}, /*skip_blank=*/true);
   DSLIDE_RETURN_IF_ERROR(reader);
   Result<std::unique_ptr<NumberWriter>> writer =
       NumberWriter::Create(task.output, *task.target.numbers);
@@ -282,6 +295,7 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
                holds_unknown ? fmt::format("have ids from {} on", p.num_labels()) : "left out");
   }
   fmt::print(MessagesBeside({task.output}), "{}", LostWeights(task.output, weighted));
+  PrintLeftOut(task, reader->unreadable());
   return {};
 }
 

@@ -50,10 +50,8 @@ Status Split(const ParsedArguments& arguments) {
     const auto line = lines->Next();
     DSLIDE_RETURN_IF_ERROR(line);
     if (!line->has_value()) break;
-    const Result<uint64_t> hash = lines->Hash();
-    DSLIDE_RETURN_IF_ERROR(hash);
     // One draw, which is a function of the content.
-    const bool is_part = Random(SubSeed(*seed, *hash)).Uniform() < *share;
+    const bool is_part = Random(SubSeed(*seed, lines->Hash())).Uniform() < *share;
     (is_part ? *part : *rest).Add(**line);
     progress.Show(part->samples() + rest->samples());
   }

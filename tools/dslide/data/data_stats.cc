@@ -30,23 +30,25 @@ struct RecordFacts {
   float weight = 1.0f;
   std::vector<std::string> labels;
 };
-using BlockFacts = std::vector<RecordFacts>;
+struct BlockFacts {
+  std::vector<RecordFacts> records;
+  UnreadableRecords unreadable;
+};
 
 Result<BlockFacts> FactsOf(const RecordFile& file, const LineBlock& block, WordBreaker* breaker) {
   BlockFacts facts;
-  for (size_t i = 0; i < block.size(); ++i) {
-    Result<Record> record = ParseRecord(file.format(), block[i]);
-    if (!record.ok()) return file.BadLine(block.NumberOf(i), record.error());
-    RecordFacts of_record{HashOf(*record), 0, record->weight, std::move(record->labels)};
-    for (const std::string& field : record->fields) {
+  DSLIDE_RETURN_IF_ERROR(ForEachRecord(file, block, &facts.unreadable, [&](Record& record) {
+    RecordFacts of_record{HashOf(record), 0, record.weight, std::move(record.labels)};
+    for (const std::string& field : record.fields) {
       breaker->ForEachWord(field, [&](std::string_view) { ++of_record.words; });
     }
-    facts.push_back(std::move(of_record));
-  }
+    facts.records.push_back(std::move(of_record));
+  }));
   return facts;
 }
 
-Status CountRecords(RecordFile* file, ProgressLine* progress, Statistics* statistics) {
+Status CountRecords(RecordFile* file, ProgressLine* progress, Statistics* statistics,
+                    UnreadableRecords* unreadable) {
   std::vector<WordBreaker> breakers;
   for (uint32_t t = 0; t < CoresOfThisMachine(); ++t) breakers.emplace_back(false);
   return MapBlocks<BlockFacts>(
@@ -56,10 +58,11 @@ Status CountRecords(RecordFile* file, ProgressLine* progress, Statistics* statis
       },
       [&](const std::vector<BlockFacts>& blocks) {
         for (const BlockFacts& block : blocks) {
-          for (const RecordFacts& r : block) {
+          for (const RecordFacts& r : block.records) {
             statistics->Add(r.hash, r.words, r.labels);
             statistics->AddWeight(r.weight);
           }
+          unreadable->Append(block.unreadable);
         }
         progress->Show(statistics->samples());
       });
@@ -110,6 +113,7 @@ struct Report {
   std::string path;
   const DataFile& file;
   const Statistics& statistics;
+  const UnreadableRecords& unreadable;
 };
 
 void PrintReport(const Report& report) {
@@ -152,6 +156,10 @@ void PrintReport(const Report& report) {
     fmt::print("{:>12}{:>10.1f} %  {}\n", label.samples, Percent(label.samples, s.samples()),
                label.name);
   }
+  if (const UnreadableRecords& bad = report.unreadable; bad.count() > 0) {
+    fmt::print("\nwarning: {} of {} cannot be read; the first is {}\n", bad.count(),
+               Plural(bad.records(), "record"), bad.first());
+  }
   const Neighbours neighbours = s.NeighboursOf();
   if (neighbours.sorted()) fmt::print("\nwarning: {}\n", SortedWarning(neighbours, report.path));
 }
@@ -188,6 +196,9 @@ void PrintJson(const Report& report) {
                        {"most", w.most},
                        {"zeros", w.zeros}};
   }
+  if (const UnreadableRecords& bad = report.unreadable; bad.count() > 0) {
+    json["unreadable"] = {{"records", bad.count()}, {"first", bad.first()}};
+  }
   json["tail"] = OrderedJson::array();
   for (const TailBand& band : s.Tail()) {
     json["tail"].push_back({{"samples_a_label", BandName(band)},
@@ -213,13 +224,15 @@ Status Stats(const ParsedArguments& arguments) {
   Result<DataFile> file = DataFile::Open(path);
   DSLIDE_RETURN_IF_ERROR(file);
   Statistics statistics;
+  UnreadableRecords unreadable;
   {
     ProgressLine progress(path);
-    const Status counted = file->records ? CountRecords(&*file->records, &progress, &statistics)
-                                         : CountNumbers(&*file->numbers, &progress, &statistics);
+    const Status counted = file->records
+                               ? CountRecords(&*file->records, &progress, &statistics, &unreadable)
+                               : CountNumbers(&*file->numbers, &progress, &statistics);
     DSLIDE_RETURN_IF_ERROR(counted);
   }
-  const Report report{path, *file, statistics};
+  const Report report{path, *file, statistics, unreadable};
   if (arguments.Has("json")) {
     PrintJson(report);
   } else {

@@ -97,11 +97,10 @@ Result<std::optional<std::string_view>> SampleLines::Next() {
   }
 }
 
-Result<uint64_t> SampleLines::Hash() const {
+uint64_t SampleLines::Hash() const {
   if (file_.numbers) return hash_;
   const Result<Record> record = ParseRecord(file_.records->format(), text_);
-  if (!record.ok()) return file_.records->BadLine(file_.records->line(), record.error());
-  return HashOf(*record);
+  return record.ok() ? HashOf(*record) : HashOfBytes(text_);
 }
 
 }  // namespace dslide

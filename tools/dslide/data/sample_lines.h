@@ -43,8 +43,8 @@ class SampleLines {
   // The next sample, or nullopt at the end; valid until the next call. Blank lines of text are
   // none.
   Result<std::optional<std::string_view>> Next();
-  // Of the sample that Next() returned last.
-  Result<uint64_t> Hash() const;
+  // Of the sample that Next() returned last; of its line, if it cannot be read.
+  uint64_t Hash() const;
   // The sizes that the file tells, or the greatest ids + 1 so far; of text 0.
   ModelSize size() const { return size_; }
 

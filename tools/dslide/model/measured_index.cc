@@ -25,7 +25,7 @@ void Add(const SampleView& sample, SparseRows* rows) {
 
 Result<SparseRows> FirstSamples(const std::string& path, const Model& model) {
   const ModelInput input = {model.preprocessor(), {model.info().features(), model.info().labels()}};
-  Result<SampleReader> reader = SampleReader::Open(path, input);
+  Result<SampleReader> reader = SampleReader::Open(path, input, /*skip_blank=*/true);
   DSLIDE_RETURN_IF_ERROR(reader);
   const XcHeader* header = reader->header();
   if (header != nullptr && header->num_features != model.info().features()) {

@@ -1,0 +1,33 @@
+#include "common/text/unreadable.h"
+
+#include <fmt/format.h>
+
+#include "common/base/plural.h"
+
+namespace dslide {
+
+Status UnreadableRecords::LeaveOut(const Error& why) {
+  if (policy_ == BadRecords::kRefuse) return why;
+  if (++count_ == 1) first_ = why.message;
+  return {};
+}
+
+void UnreadableRecords::Append(const UnreadableRecords& later) {
+  records_ += later.records_;
+  if (count_ == 0) first_ = later.first_;
+  count_ += later.count_;
+}
+
+Status UnreadableRecords::Check() const {
+  if (count_ * 100 <= records_ * kMaxPercent) return {};
+  return BadInput(fmt::format("{} ({} of {} cannot be read, and at most {} % are left out)", first_,
+                              count_, Plural(records_, "record"), kMaxPercent));
+}
+
+std::string UnreadableRecords::Note(const std::string& path) const {
+  if (count_ == 0) return "";
+  return fmt::format("{}: {} of {} left out, which cannot be read; the first is {}", path, count_,
+                     Plural(records_, "record"), first_);
+}
+
+}  // namespace dslide
