@@ -207,6 +207,7 @@ Result<std::unique_ptr<RunData>> LoadRunData(const std::string& run_directory, b
     if (started->finished) return std::unique_ptr<RunData>();
     data->training.description = started->description;
     data->training.preprocessor = started->preprocessor;
+    data->notes = started->notes;
     data->stream.emplace(*std::move(started));
     DSLIDE_RETURN_IF_ERROR(LookAtText(*inputs, data.get()));
     return data;

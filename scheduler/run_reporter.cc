@@ -29,6 +29,13 @@ RunReporter::RunReporter(const std::string& run_directory, const Parts& parts, L
       costs_(std::move(earlier)),
       contributions_(std::move(contributions)) {}
 
+void RunReporter::Begin(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    if (!note.empty()) recorder_.OnNotice(note, ElapsedSeconds());
+  }
+  WriteCosts(parts_.core->Describe(parts_.clock->Millis()));
+}
+
 void RunReporter::Tick() {
   const int64_t now_ms = parts_.clock->Millis();
   ShowProgress(now_ms);

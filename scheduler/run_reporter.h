@@ -44,7 +44,8 @@ class RunReporter {
   // Not ok: metrics.jsonl cannot be opened. Names the file.
   const Status& state() const { return recorder_.state(); }
   // Writes the costs at once, so that a life that is soon killed leaves them.
-  void Begin() { WriteCosts(parts_.core->Describe(parts_.clock->Millis())); }
+  // `notes`: what people were told of the data; they are events of the run.
+  void Begin(const std::vector<std::string>& notes);
   // Shows what is due: progress, records, the status page.
   void Tick();
   Status WriteSummary();

@@ -97,7 +97,7 @@ SchedulerShell::SchedulerShell(std::unique_ptr<StartedRun> run)
 
 Status SchedulerShell::Loop(StopSignals* signals) {
   DSLIDE_RETURN_IF_ERROR(reporter_.state());
-  reporter_.Begin();
+  reporter_.Begin(data_->notes);
   Poller poller, pause;
   pause.AddFd(signals->fd());
   auto wait = [&, changes = ~uint64_t{0}]() mutable {

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
+#include "common/text/samples.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/stream/source_mark.h"
 #include "scheduler/stream/stored_segment.h"
@@ -109,6 +110,15 @@ Status BeginAgain(const fs::path& directory, bool resume) {
   return {};
 }
 
+// Refuses a test file without labels at once: a stream reads it at its end, perhaps days later.
+Status CheckTest(const std::string& path, const TextConfig& text) {
+  if (path.empty()) return {};
+  const Preprocessor nothing(Vectorizer(text, Vectorizer::Vocabulary()), {});
+  const Result<Dataset> test = ReadSamples(path, {&nothing, {}, text.bad_records});
+  DSLIDE_RETURN_IF_ERROR(test);
+  return CheckLabelled(path, *test, "");
+}
+
 Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
                           StopSignals* signals) {
   const fs::path directory = place.directory;
@@ -137,6 +147,7 @@ Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
     start.finished = !more->has_value();
   }
   start.description = fmt::format("stream: {}{}", fed->segment.line, PlaceLine((*feeder)->taken()));
+  start.notes = std::move(fed->notes);
   start.preprocessor = std::move(fed->preprocessor);
   start.feeder = *std::move(feeder);
   inputs->stream = std::move(fed->segment);
@@ -149,6 +160,7 @@ Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
 Result<StreamStart> StartStream(const fs::path& root, bool resume, uint32_t server_memory_mb,
                                 RunInputs* inputs, StopSignals* signals) {
   ResolveConfig(kOpenFeatures, kOpenLabels, &inputs->config);
+  DSLIDE_RETURN_IF_ERROR(CheckTest(inputs->config.train.test, inputs->config.text));
   // Before anything is cut by these settings.
   if (resume) DSLIDE_RETURN_IF_ERROR(CheckKeysToResume(*inputs));
   const fs::path directory = root / kStreamName;

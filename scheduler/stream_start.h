@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/base/process.h"
@@ -24,8 +25,9 @@ struct StreamStart {
   std::unique_ptr<StreamFeeder> feeder;
   std::shared_ptr<const Preprocessor> preprocessor;
   std::string description;  // for people
-  bool finished = false;    // the run was, and no more has come: there is nothing to do
-  bool ends = false;        // a signal has ended the stream
+  std::vector<std::string> notes;
+  bool finished = false;  // the run was, and no more has come: there is nothing to do
+  bool ends = false;      // a signal has ended the stream
 };
 
 // Resolves inputs->config, checks that its keys and train.data are those of the run, and waits for

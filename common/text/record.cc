@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include <system_error>
 #include <unordered_set>
 
+#include "common/base/nearest.h"
 #include "common/data/dataset.h"
 #include "common/data/json_depth.h"
 #include "common/data/numbers/number_file.h"
@@ -114,7 +116,7 @@ const Json* Find(const Json& object, const char* key) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-// The code unit of an escape \uXXXX at the beginning of `json`; nullopt: there is none.
+// The code unit of the escape \uXXXX with which `json` begins; nullopt if it begins otherwise.
 std::optional<uint32_t> EscapedUnit(std::string_view json) {
   constexpr size_t kSize = 6;
   uint32_t unit = 0;
@@ -126,7 +128,7 @@ std::optional<uint32_t> EscapedUnit(std::string_view json) {
 }
 
 // The first escape of half a character: a UTF-16 surrogate that is not one of a pair. Programs that
-// cut texts by UTF-16 units write it. Empty: there is none.
+// cut texts by UTF-16 units write it. Empty if all are whole.
 std::string_view HalfCharacter(std::string_view json) {
   constexpr size_t kSize = 6;
   const auto is_high = [](std::optional<uint32_t> unit) { return unit && *unit >> 10 == 0x36; };
@@ -139,6 +141,17 @@ std::string_view HalfCharacter(std::string_view json) {
     at += is_whole ? 2 * kSize : 2;
   }
   return {};
+}
+
+// The key that somebody wrote for "labels"; "" if no key is near it.
+std::string NearKey(const Json& object) {
+  static const std::vector<std::string> kLabels = {"labels"};
+  for (const auto& [key, value] : object.items()) {
+    std::string lower = key.substr(0, 2 * kLabels[0].size());
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (key != kLabels[0] && Nearest(lower, kLabels) != nullptr) return key;
+  }
+  return "";
 }
 
 Error NoJson(std::string_view line) {
@@ -169,6 +182,8 @@ Result<Record> ParseJson(std::string_view line) {
   }
   if (const Json* labels = Find(json, "labels")) {
     DSLIDE_RETURN_IF_ERROR(TakeLabels(*labels, &record));
+  } else {
+    record.near_key = NearKey(json);
   }
   if (const Json* weight = Find(json, "weight")) {
     DSLIDE_RETURN_IF_ERROR(TakeWeight(*weight, &record));

@@ -37,6 +37,7 @@ struct Record {
   std::string id = {};              // as JSON; empty: there is none
   float weight = 1.0f;              // of its loss, IsSampleWeight()
   bool labels_cleaned = false;      // control characters in their names became spaces
+  std::string near_key = {};        // of JSON without "labels": a key that looks like it
 };
 
 // The first line of a text, and the rest. A text of one line is one field.

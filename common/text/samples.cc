@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "common/base/log.h"
@@ -28,12 +29,14 @@ struct Encoded {
   Dataset samples;
   std::vector<std::string> ids;  // of records
   UnreadableRecords unreadable;
+  FirstLook look = {};  // of records
 };
 
 Result<Encoded> EncodeBlock(const RecordFile& file, const LineBlock& block, BadRecords bad_records,
                             Preprocessor::Encoder* encoder) {
   Encoded encoded{{}, {}, UnreadableRecords(bad_records)};
   DSLIDE_RETURN_IF_ERROR(ForEachRecord(file, block, &encoded.unreadable, [&](const Record& record) {
+    encoded.look.Add(record);
     SampleView sample = encoder->Encode(record);
     sample.weight = record.weight;
     encoded.samples.Add(sample);
@@ -74,6 +77,7 @@ void AddAll(const std::vector<Encoded>& parts, Encoded* all) {
   for (const Encoded& part : parts) {
     for (size_t i = 0; i < part.samples.size(); ++i) all->samples.Add(part.samples[i]);
     all->unreadable.Append(part.unreadable);
+    all->look.Append(part.look);
   }
 }
 
@@ -192,6 +196,29 @@ Result<Encoded> EncodeFile(const std::string& path, BadRecords bad_records,
                    });
 }
 
+// Notes on the samples of a training file, and warnings.
+void AddLook(const std::string& path, const Encoded& encoded, const Preprocessor& preprocessor,
+             std::vector<std::string>* notes) {
+  std::ranges::copy(encoded.look.SampleLines(), std::back_inserter(*notes));
+  std::vector<std::string> names;
+  for (const LabelCount& c : CountLabels(encoded.samples)) {
+    names.push_back(preprocessor.LabelName(c.label));
+  }
+  for (const std::string& warning : encoded.look.Warnings(names)) {
+    notes->push_back(fmt::format("warning: {}: {}", path, warning));
+  }
+}
+
+// Notes on a file with numbers.
+void AddLook(const std::string& path, const Dataset& data, std::vector<std::string>* notes) {
+  for (size_t i = 0; i < std::min(data.size(), FirstLook::kSamples); ++i) {
+    notes->push_back(SampleLine(i, data[i]));
+  }
+  if (const uint64_t without = CountWithoutLabels(data); without > 0) {
+    notes->push_back(fmt::format("warning: {}: {}", path, WithoutLabels(without, data.size())));
+  }
+}
+
 // Leaves out the labels of which keep(label) is false, and notes how many.
 template <typename Keep>
 void LeaveOutLabels(const std::string& path, uint32_t min_label_samples, const Keep& keep,
@@ -219,6 +246,7 @@ Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile 
   if (data->num_labels() == 0) return BadInput(fmt::format("{}: no sample has a label", path));
   if (data->num_features() == 0) return BadInput(fmt::format("{}: no sample has a feature", path));
   TrainingSamples loaded;
+  AddLook(path, *data, &loaded.notes);
   loaded.data = *std::move(data);
   loaded.inverse_propensities = InversePropensities(loaded.data);
   loaded.description = Described(path, file.description(), loaded.data, start_ms);
@@ -246,6 +274,7 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
   }
   Result<Encoded> encoded = EncodeFile(path, input.text.bad_records, *loaded.preprocessor);
   DSLIDE_RETURN_IF_ERROR(encoded);
+  AddLook(path, *encoded, *loaded.preprocessor, &loaded.notes);
   AddNote(encoded->unreadable.Note(path), &loaded.notes);
   loaded.data = std::move(encoded->samples);
   loaded.inverse_propensities = InversePropensities(loaded.data);
@@ -324,6 +353,24 @@ Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const Train
   return loaded;
 }
 
+uint64_t CountWithoutLabels(const Dataset& data) {
+  if (data.drawn() != nullptr) return 0;
+  uint64_t count = 0;
+  for (size_t i = 0; i < data.size(); ++i) count += data[i].labels.empty() ? 1 : 0;
+  return count;
+}
+
+Error NothingToMeasure(const std::string& path, uint64_t samples, const std::string& why) {
+  if (samples == 0) return BadInput(fmt::format("{}: no sample to measure", path));
+  return BadInput(fmt::format("{}: nothing to measure: none of {} has a label{}", path,
+                              Plural(samples, "sample"), why.empty() ? "" : " (" + why + ")"));
+}
+
+Status CheckLabelled(const std::string& path, const Dataset& data, const std::string& why) {
+  if (data.drawn() != nullptr || CountWithoutLabels(data) < data.size()) return {};
+  return NothingToMeasure(path, data.size(), why);
+}
+
 std::string LeftOutLine(const std::string& path, uint64_t count, uint32_t model_features) {
   return fmt::format("{}: {} left out, with ids above those of the model's {}", path,
                      Plural(count, "feature value"), Plural(model_features, "feature"));
@@ -349,12 +396,14 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
   const int64_t start_ms = MonotonicMillis();
   LoadedSamples loaded;
   std::string format = "text";
+  FirstLook look;  // of text
   if (model.preprocessor != nullptr) {
     Result<Encoded> encoded = IsOfTokens(model.preprocessor->config())
                                   ? ExpandFile(path, model.bad_records, *model.preprocessor)
                                   : EncodeFile(path, model.bad_records, *model.preprocessor);
     DSLIDE_RETURN_IF_ERROR(encoded);
     loaded.data = std::move(encoded->samples);
+    look = std::move(encoded->look);
     AddNote(encoded->unreadable.Note(path), &loaded.notes);
   } else {
     Result<NumberFile> file = NumberFile::Open(path);
@@ -366,6 +415,12 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
     if (file->left_out() > 0) {
       loaded.notes.push_back(LeftOutLine(path, file->left_out(), model.size.features));
     }
+  }
+  DSLIDE_RETURN_IF_ERROR(CheckLabelled(path, loaded.data, look.KeyInPlaceOfLabels()));
+  if (const uint64_t without = CountWithoutLabels(loaded.data); without > 0) {
+    const std::string text = look.without_labels() > 0 ? look.WithoutLabels()
+                                                       : WithoutLabels(without, loaded.data.size());
+    loaded.notes.push_back(fmt::format("warning: {}: {}, and score 0", path, text));
   }
   LogInfo(Described(path, format, loaded.data, start_ms));
   for (const std::string& note : loaded.notes) LogInfo(note);
@@ -405,11 +460,14 @@ Status SampleReader::Refill() {
         DSLIDE_RETURN_IF_ERROR(encoded);
         encoded->ids.resize(encoded->samples.size());
         return Part{std::move(encoded->samples), std::move(encoded->ids),
-                    std::move(encoded->unreadable)};
+                    std::move(encoded->unreadable), std::move(encoded->look)};
       });
   DSLIDE_RETURN_IF_ERROR(parts);
   parts_ = *std::move(parts);
-  for (const Part& part : parts_) unreadable_.Append(part.unreadable);
+  for (const Part& part : parts_) {
+    unreadable_.Append(part.unreadable);
+    look_.Append(part.look);
+  }
   return {};
 }
 

@@ -16,6 +16,7 @@
 #include "common/data/dataset.h"
 #include "common/data/measures/metrics.h"
 #include "common/data/numbers/number_file.h"
+#include "common/text/first_look.h"
 #include "common/text/preprocessor.h"
 #include "common/text/record_file.h"
 
@@ -26,7 +27,8 @@ struct TrainingSamples {
   InversePropensities inverse_propensities;          // of all labels, also those left out
   std::shared_ptr<const Preprocessor> preprocessor;  // null: the file has numbers
   std::string description;                           // for people: format and sizes
-  std::vector<std::string> notes;                    // for people: what was left out
+  // For people: two samples, what looks wrong, what was left out.
+  std::vector<std::string> notes;
 };
 
 // How a training file becomes samples.
@@ -66,8 +68,17 @@ struct LoadedSamples {
 // Labels that the model lacks get ids from N on; features that it lacks are left out. LoadSamples()
 // logs what it found.
 Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model);
-// The same for evaluation: the samples are stored, of tokens with whole windows.
+// The same for evaluation: the samples are stored, of tokens with whole windows. A file of which no
+// sample has a label is an error.
 Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& model);
+
+// Samples that have no label; of samples that are drawn 0.
+uint64_t CountWithoutLabels(const Dataset& data);
+// The error of a file of which no sample has a label to measure predictions by. `why`: what is
+// known about it, or "".
+Error NothingToMeasure(const std::string& path, uint64_t samples, const std::string& why);
+// That error, if it is one.
+Status CheckLabelled(const std::string& path, const Dataset& data, const std::string& why);
 
 // A line about `count` feature entries of a file that are left out; REQUIRES count > 0.
 std::string LeftOutLine(const std::string& path, uint64_t count, uint32_t model_features);
@@ -94,8 +105,9 @@ class SampleReader {
   const std::string& id() const { return id_; }
   // Feature entries that the model lacks, so far, of a file with numbers.
   uint64_t left_out() const { return numbers_ ? numbers_->left_out() : 0; }
-  // Of the records that were read so far, also ahead.
+  // Records that were read so far, also ahead of the samples.
   const UnreadableRecords& unreadable() const { return unreadable_; }
+  const FirstLook& look() const { return look_; }
 
  private:
   // Samples read ahead, and their ids.
@@ -103,6 +115,7 @@ class SampleReader {
     Dataset samples;
     std::vector<std::string> ids;
     UnreadableRecords unreadable;
+    FirstLook look = {};
   };
 
   explicit SampleReader(NumberFile numbers) : numbers_(std::move(numbers)) {}
@@ -117,6 +130,7 @@ class SampleReader {
   bool expanded_ = false;
   BadRecords bad_records_ = BadRecords::kLeaveOut;
   UnreadableRecords unreadable_;
+  FirstLook look_;
   const Preprocessor* preprocessor_ = nullptr;
   std::vector<Preprocessor::Encoder> encoders_;  // [threads]
   std::vector<Part> parts_;

@@ -3,8 +3,8 @@
 //
 // Which ones they are depends on the file alone. Threads count those of the blocks that they work
 // on; added up in the blocks' order, the counts do not depend on the number of threads. Files with
-// numbers are no files of records: programs write them, and a line that cannot be read says that
-// the file is damaged.
+// numbers are refused at the first such line instead: programs write them, so that it says that the
+// file is damaged.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class UnreadableRecords {
   // "FILE:LINE: what is wrong" of the first one; REQUIRES count() > 0.
   const std::string& first() const { return first_; }
 
-  // Of all records of a file: an error if more than kMaxPercent of them cannot be read.
+  // An error if more than kMaxPercent of the records cannot be read. REQUIRES that all are counted.
   Status Check() const;
   // For people: how many were left out, and the first one; "" if there are none.
   std::string Note(const std::string& path) const;

@@ -22,8 +22,14 @@ Status EndOf(const RunState& run) { return run.stream_end ? run.stream_end->why 
 void EndEvaluation(RunState* run, int64_t now_ms) {
   std::vector<EvaluatedSample> examples;
   const EvaluationResult result = run->pass().EndEvaluation(&examples);
-  run->totals.last_evaluation = result;
-  run->out.ShowEvaluation(result, std::move(examples));
+  const RankingMetrics& m = result.metrics;
+  if (m.without_labels == m.samples) {  // of a stream's segment, or of a part of the test file
+    run->out.Notice(fmt::format("nothing to measure: none of {} has a label",
+                                Plural(m.samples, "test sample")));
+  } else {
+    run->totals.last_evaluation = result;
+    run->out.ShowEvaluation(result, std::move(examples));
+  }
   if (result.final) return Finish(run, EndOf(*run), "training is finished", now_ms);
   run->clock.Start(now_ms);
   run->pass().BeginEpoch(run->inputs);

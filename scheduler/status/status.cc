@@ -199,7 +199,9 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
                                    {"final", e.final},
                                    {"p_at_1", e.metrics.precision[0]},
                                    {"p_at_3", e.metrics.precision[2]},
-                                   {"p_at_5", e.metrics.precision[4]}});
+                                   {"p_at_5", e.metrics.precision[4]},
+                                   {"samples", e.metrics.samples},
+                                   {"without_labels", e.metrics.without_labels}});
   }
   json["best_p_at_1"] = curve.best_p_at_1();
   OrderedJson& figures = json["figures"];

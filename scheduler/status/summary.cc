@@ -21,6 +21,7 @@ void AddMetrics(const RankingMetrics& metrics, OrderedJson* json) {
     (*json)["psp_at_" + std::to_string(k)] = metrics.propensity_precision[k - 1];
   }
   (*json)["evaluated_samples"] = metrics.samples;
+  (*json)["evaluated_without_labels"] = metrics.without_labels;
 }
 
 void AddStats(const TrainingStats& stats, OrderedJson* json) {
@@ -110,7 +111,9 @@ std::string EvaluationLine(const EvaluationResult& result, bool is_stream) {
   // Of a stream nobody knows how frequent labels are.
   const bool no_psp = m.propensity_precision[0] == 0 && m.precision[0] > 0;
   if (!no_psp) line += fmt::format("  PSP@1 {:.2f}", 100 * m.propensity_precision[0]);
-  return line + fmt::format("  ({} test samples)", m.samples);
+  const std::string without =
+      m.without_labels == 0 ? "" : fmt::format(", {} without labels", m.without_labels);
+  return line + fmt::format("  ({} test samples{})", m.samples, without);
 }
 
 std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s) {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/base/check.h"
@@ -28,6 +29,24 @@ std::optional<std::string_view> NextLine(std::string_view bytes, uint64_t place,
 
 std::string LeftOut(uint64_t lines, const std::string& first) {
   return fmt::format("{} left out, the first is {}", Plural(lines, "line"), first);
+}
+
+Error NothingToLearn(const FirstLook& look) {
+  const std::string key = look.KeyInPlaceOfLabels();
+  return BadInput(fmt::format("train.data, which is a stream: none of the first {} has a label{}",
+                              Plural(look.without_labels(), "sample"),
+                              key.empty() ? "" : " (" + key + ")"));
+}
+
+// Notes on the first samples of a stream, and warnings.
+std::vector<std::string> NotesOf(const FirstLook& look, const std::vector<Record>& records) {
+  std::set<std::string> names;
+  for (const Record& record : records) names.insert(record.labels.begin(), record.labels.end());
+  std::vector<std::string> notes = look.SampleLines();
+  for (const std::string& warning : look.Warnings(std::vector(names.begin(), names.end()))) {
+    notes.push_back("warning: train.data: " + warning);
+  }
+  return notes;
 }
 
 }  // namespace
@@ -78,6 +97,7 @@ SegmentMaker::Cut SegmentMaker::Parse(RecordFormat format, const Place& place,
     if (IsBlank(*line)) continue;
     Result<Record> record = ParseRecord(format, *line);
     if (record.ok()) {
+      cut.look.Add(*record);
       cut.records.push_back(*std::move(record));
     } else if (++cut.bad == 1) {
       cut.first_bad = fmt::format("line {}: {}", place.lines + cut.lines, record.error().message);
@@ -102,6 +122,9 @@ Result<std::optional<SegmentMaker::Made>> SegmentMaker::MakeNext(bool ended) {
     if (cut.bad > 0) left_out_ = LeftOut(cut.bad, cut.first_bad);
     return std::optional<Made>();
   }
+  if (last_.number == 0 && cut.look.without_labels() == cut.records.size()) {
+    return NothingToLearn(cut.look);
+  }
   last_.rules = {train_.admit_count, train_.expire_segments, limit_};
   const OpenVocabulary::Change change = vocabulary_.Take(cut.records, last_.rules);
   kept_out_ = change.labels.kept_out + change.features.kept_out;
@@ -114,6 +137,7 @@ Result<std::optional<SegmentMaker::Made>> SegmentMaker::MakeNext(bool ended) {
   made.segment.growth = last_.growth;
   made.segment.preprocessor = last_.checksum;
   made.segment.line = LineOf(cut, change);
+  if (last_.number == 1) made.notes = NotesOf(cut.look, cut.records);
   return std::optional(std::move(made));
 }
 
@@ -174,6 +198,9 @@ std::string SegmentMaker::LineOf(const Cut& cut, const OpenVocabulary::Change& c
                                  change.features.taken_up, change.features.gone.size());
   if (kept_out_ > 0) {
     line += fmt::format("; no room for {} (train.vocabulary_mb)", Plural(kept_out_, "more name"));
+  }
+  if (const std::string without = cut.look.WithoutLabels(); !without.empty()) {
+    line += "; " + without;
   }
   if (cut.bad > 0) {
     line += "; " + LeftOut(cut.bad, cut.first_bad);

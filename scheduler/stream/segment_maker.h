@@ -12,6 +12,7 @@
 
 #include "common/base/error.h"
 #include "common/config/config.h"
+#include "common/text/first_look.h"
 #include "common/text/open_vocabulary.h"
 #include "scheduler/base/run_inputs.h"
 #include "scheduler/stream/stored_segment.h"
@@ -26,6 +27,7 @@ class SegmentMaker {
   struct Made {
     StreamSegment segment;
     std::shared_ptr<const Preprocessor> preprocessor;
+    std::vector<std::string> notes = {};  // of the first segment, for people: FirstLook's lines
   };
 
   // Goes on after `last`, which has its vocabulary; number 0: from the beginning. `limit`: what
@@ -52,8 +54,8 @@ class SegmentMaker {
 
   // The next segment, of the lines that wait; nullopt: none of them is a record, and they are left
   // out: a stream has no end at which one could tell how many of all they are. `ended`: the last
-  // line may be without its end. Errors: the stream's first line begins no known format, or a line
-  // is no record and text.bad_records = refuse.
+  // line may be without its end. Errors: the stream's first line begins no known format, no record
+  // of the first segment has a label, or a line cannot be read and text.bad_records = refuse.
   Result<std::optional<Made>> MakeNext(bool ended);
   // What a segment's line does not tell: lines that were left out although no segment was made of
   // the others. Empty: none since the last call.
@@ -74,6 +76,7 @@ class SegmentMaker {
     uint64_t lines = 0;
     uint64_t bad = 0;       // lines that are no records
     std::string first_bad;  // what is wrong with the first of them
+    FirstLook look;         // at the records
   };
   // Where bytes are in the stream: behind so many others, and lines.
   struct Place {

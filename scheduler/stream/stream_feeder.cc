@@ -251,7 +251,7 @@ Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::Store() {
   waits_ = false;
   recent_.push_back(made_->segment.preprocessor);
   made_line_ = made_->segment.line;
-  Fed fed{std::move(made_->segment), std::move(made_->preprocessor)};
+  Fed fed{std::move(made_->segment), std::move(made_->preprocessor), std::move(made_->notes)};
   made_.reset();
   return std::optional(std::move(fed));
 }

@@ -43,6 +43,7 @@ class StreamFeeder {
   struct Fed {
     StreamSegment segment;
     std::shared_ptr<const Preprocessor> preprocessor;
+    std::vector<std::string> notes = {};  // as SegmentMaker::Made has them
   };
   using Delivery = std::variant<Fed, StreamEnd>;
   // What earlier starts took of the stream.

@@ -58,6 +58,7 @@ RankingEvaluator::RankingEvaluator(InversePropensities inverse_propensities)
 
 void RankingEvaluator::Add(std::span<const uint32_t> ranked, std::span<const uint32_t> labels) {
   ++samples_;
+  if (labels.empty()) ++without_labels_;
   AddHits(ranked, labels);
   if (inverse_propensities_.known()) AddBestPropensities(labels);
 }
@@ -93,6 +94,7 @@ void RankingEvaluator::AddBestPropensities(std::span<const uint32_t> labels) {
 RankingMetrics RankingEvaluator::Result() const {
   RankingMetrics metrics;
   metrics.samples = samples_;
+  metrics.without_labels = without_labels_;
   if (samples_ == 0) return metrics;
   const auto samples = static_cast<double>(samples_);
   for (int i = 0; i < kMaxMetricK; ++i) {

@@ -17,6 +17,7 @@ constexpr int kMaxMetricK = 5;  // P@1 .. P@5
 // samples.
 struct RankingMetrics {
   uint64_t samples = 0;
+  uint64_t without_labels = 0;                    // of them: they score 0
   double precision[kMaxMetricK] = {};             // P@k
   double ndcg[kMaxMetricK] = {};                  // nDCG@k
   double propensity_precision[kMaxMetricK] = {};  // PSP@k: sum over samples / best achievable sum
@@ -70,6 +71,7 @@ class RankingEvaluator {
 
   InversePropensities inverse_propensities_;
   uint64_t samples_ = 0;
+  uint64_t without_labels_ = 0;
   double precision_[kMaxMetricK] = {};
   double ndcg_[kMaxMetricK] = {};
   double psp_numerator_[kMaxMetricK] = {};

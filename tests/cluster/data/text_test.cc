@@ -188,6 +188,92 @@ TEST_CASE("text that does not fit is refused with its line, and leaves nothing")
   CHECK(run.last_errors().find("damaged (100 bytes)") != std::string::npos);
 }
 
+TEST_CASE("records that cannot be read are left out, said and counted") {
+  TestRun run;
+  WriteTexts(run.Path("train.jsonl"), 2000, 1);
+  WriteTexts(run.Path("test.jsonl"), 300, 2);
+  std::ofstream(run.Path("train.jsonl"), std::ios::app) << R"({"text": "cut \ud83d"})"
+                                                        << "\nnonsense\n";
+  std::ofstream(run.Path("test.jsonl"), std::ios::app) << "nonsense\n";
+  const Arguments train = Train(run);
+  CHECK(run.Run("dslide", With(train, {"--set", "text.bad_records=refuse"})) == 2);
+  CHECK(Contains(run.last_errors(), "train.jsonl:2001: '{\"text\": \"cut \\ud83d\"}' has \\ud83d"));
+  REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+  const std::string left_out = run.Path("train.jsonl") +
+                               ": 2 of 2002 records left out, which cannot be read; the first is " +
+                               run.Path("train.jsonl") + ":2001: ";
+  CHECK(Contains(run.last_output(), left_out));
+  CHECK(Contains(run.last_output(), "test.jsonl: 1 of 301 records left out, which cannot be read"));
+  CHECK(Contains(run.last_output(), "\nfirst sample: title 'About a "));
+  // The run's record has it, for the status page and the report.
+  const std::string metrics = ReadFile(run.run_directory() + "/metrics.jsonl");
+  CHECK(Contains(metrics, "2 of 2002 records left out"));
+  CHECK(Contains(metrics, "first sample: title 'About a "));
+  REQUIRE(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
+                             run.Path("test.jsonl"), "--json"}) == 0);
+  const auto figures = nlohmann::json::parse(run.last_output());
+  CHECK(figures["samples"] == 300);
+  CHECK(figures["unreadable_records"] == 1);
+  CHECK(Contains(run.last_errors(), "test.jsonl:301: 'nonsense' is no JSON"));
+  std::ofstream(run.Path("test.jsonl"), std::ios::app) << "a\nb\nc\n";
+  CHECK(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
+                           run.Path("test.jsonl")}) == 2);
+  CHECK(Contains(run.last_errors(),
+                 "test.jsonl:301: 'nonsense' is no JSON (4 of 304 records cannot "
+                 "be read, and at most 1 % are left out)"));
+}
+
+// As WriteTexts(), every second with a key that is no "labels".
+void WriteMisspelt(const std::string& path, size_t samples, uint64_t seed, size_t every) {
+  WriteTexts(path + ".right", samples, seed);
+  std::ifstream right(path + ".right");
+  std::ofstream file(path);
+  size_t number = 0;
+  for (std::string line; std::getline(right, line); ++number) {
+    if (number % every == 0) line.replace(line.find("\"labels\""), 8, "\"label\"");
+    file << line << "\n";
+  }
+}
+
+TEST_CASE("samples without labels are counted, and a test file without labels is refused") {
+  TestRun run;
+  WriteMisspelt(run.Path("train.jsonl"), 2000, 1, 2);
+  WriteMisspelt(run.Path("test.jsonl"), 100, 2, 1);
+  const Arguments train = Train(run);
+  CHECK(run.Run("dslide", train) == 2);
+  CHECK(
+      Contains(run.last_errors(), run.Path("test.jsonl") +
+                                      ": nothing to measure: none of 100 samples has a label (100 "
+                                      "of them have \"label\" where \"labels\" is expected)"));
+  WriteMisspelt(run.Path("test.jsonl"), 100, 2, 4);
+  REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+  CHECK(Contains(run.last_output(),
+                 "warning: " + run.Path("train.jsonl") +
+                     ": 1000 of 2000 samples have no label; 1000 of them have \"label\" where "
+                     "\"labels\" is expected\n"));
+  CHECK(Contains(run.last_output(), "  (100 test samples, 25 without labels)"));
+  CHECK(run.Summary()["evaluated_without_labels"] == 25);
+  CHECK(Contains(ReadFile(run.run_directory() + "/metrics.jsonl"), "1000 of 2000 samples have no"));
+
+  const Arguments evaluate = {"evaluate", "--checkpoint", run.run_directory(), "--data"};
+  REQUIRE(run.Run("dslide", With(evaluate, {run.Path("test.jsonl"), "--json"})) == 0);
+  CHECK(nlohmann::json::parse(run.last_output())["samples_without_labels"] == 25);
+  CHECK(Contains(run.last_errors(), "25 of 100 samples have no label; 25 of them have \"label\""));
+  WriteMisspelt(run.Path("none.jsonl"), 10, 3, 1);
+  std::ofstream(run.Path("plain.txt")) << "a red boat\na green tree\n";
+  for (const auto& [name, samples] : {std::pair("none.jsonl", 10), {"plain.txt", 2}}) {
+    CAPTURE(name);
+    for (const bool json : {false, true}) {
+      Arguments arguments = With(evaluate, {run.Path(name)});
+      if (json) arguments.push_back("--json");
+      CHECK(run.Run("dslide", arguments) == 2);
+      CHECK(run.last_output().empty());
+      CHECK(Contains(run.last_errors(), ": nothing to measure: none of " + std::to_string(samples) +
+                                            " samples has a label"));
+    }
+  }
+}
+
 // Two colours out of three say "often" and one "seldom", which has a weight of `weight`.
 void WriteDisputed(const std::string& path, double weight) {
   std::ofstream file(path);

@@ -70,7 +70,7 @@ TEST_CASE("unreadable records: left out of training, counted, and the first is n
                             "\\ud83d, which is half a character (cut texts between characters)",
                             path, kLines, path)));
 
-  // The same of a file for the model, sample by sample too.
+  // LoadSamples(), ReadSamples() and SampleReader leave out the same records.
   const ModelInput model{loaded->preprocessor.get(),
                          {loaded->data.num_features(), loaded->data.num_labels()}};
   const Result<LoadedSamples> test = LoadSamples(path, model);
@@ -143,7 +143,7 @@ TEST_CASE("unreadable records: text.bad_records = refuse refuses the first") {
   for (const size_t threads : {1, 2, 5}) {
     CHECK(Preprocessor::Fit(path, config, threads).error().message == expected);
   }
-  // Also where the preprocessor of a run that goes on was made without it.
+  // A preprocessor that was fitted without it does not change that.
   const Result<Preprocessor> known = Preprocessor::Fit(path, EveryTerm(), 2);
   REQUIRE(known.ok());
   TrainingInput input{

@@ -98,7 +98,7 @@ TEST_CASE("segments: lines that are no records are left out, and the first is na
   CHECK(Next(&maker).segment.growth.segment == 2);
 }
 
-TEST_CASE("segments: with text.bad_records = refuse a line that is no record ends the stream") {
+TEST_CASE("segments: with text.bad_records = refuse a line that cannot be read ends the stream") {
   TextConfig text = Text();
   text.bad_records = BadRecords::kRefuse;
   SegmentMaker maker(Train(), text, {});

@@ -80,6 +80,14 @@ class WrongUse(unittest.TestCase):
         self.fit_refuses("a title, a text or both|a text, a title or both", [{"texts": "a"}] * 2, y)
         self.fit_refuses("sample 0: a title or text is int", [{"text": 3}] * 2, y)
         self.fit_refuses("sample 1: has a surrogate", ["a", "\ud800"], y)
+        self.fit_refuses("sample 1: a dict has a text.*None", ["a", {"text": None}], y)
+
+    def test_samples_without_labels_are_warned_of(self):
+        some = [[int(label)] for label in self.y]
+        with self.assertWarnsRegex(UserWarning, "1 of 200 samples have no label"):
+            score = self.model.score(self.X, [[]] + some[1:])
+        self.assertGreater(score, 0)
+        self.refuses("no sample has a label", self.model.score, self.X, [[]] * 200)
 
     def test_parameters(self):
         with self.assertRaisesRegex(TypeError, "hiden"):

@@ -232,9 +232,16 @@ Status Evaluate(const ParsedArguments& arguments) {
     per_sample->Write(batch.labels, ranked);
     viewer.Show(batch, ranked);
   }));
+  const Measures result = measures.Result();
+  if (result.samples_without_labels == result.samples) {
+    return NothingToMeasure(task->ranking.data, result.samples, run->look().KeyInPlaceOfLabels());
+  }
   DSLIDE_RETURN_IF_ERROR(output->Finish());
   DSLIDE_RETURN_IF_ERROR(per_sample->Finish());
-  PrintMeasures(task->messages, *run, measures.Result(), frequencies->bands, labels);
+  if (const std::string without = run->look().WithoutLabels(); !without.empty()) {
+    fmt::print(stderr, "{}: {}, and score 0\n", task->ranking.data, without);
+  }
+  PrintMeasures(task->messages, *run, result, frequencies->bands, labels);
   return {};
 }
 

@@ -57,6 +57,7 @@ class RankingRun {
   double seconds() const { return seconds_; }  // that RankAll() took
   // Records that RankAll() left out.
   const UnreadableRecords& unreadable() const { return reader_.unreadable(); }
+  const FirstLook& look() const { return reader_.look(); }
 
  private:
   RankingRun(RankingTask task, std::unique_ptr<Inference> model, SampleReader reader)

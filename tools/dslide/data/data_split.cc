@@ -55,6 +55,7 @@ Status Split(const ParsedArguments& arguments) {
     (is_part ? *part : *rest).Add(**line);
     progress.Show(part->samples() + rest->samples());
   }
+  DSLIDE_RETURN_IF_ERROR(lines->unreadable().Check());
   DSLIDE_RETURN_IF_ERROR(part->Finish(lines->size()));
   DSLIDE_RETURN_IF_ERROR(rest->Finish(lines->size()));
   const double all = static_cast<double>(part->samples() + rest->samples());

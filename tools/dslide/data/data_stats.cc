@@ -10,6 +10,7 @@
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/config/value_scale.h"
+#include "common/text/first_look.h"
 #include "common/text/line_blocks.h"
 #include "common/text/words.h"
 #include "tools/dslide/data/data_commands.h"
@@ -33,11 +34,19 @@ struct RecordFacts {
 struct BlockFacts {
   std::vector<RecordFacts> records;
   UnreadableRecords unreadable;
+  FirstLook look;
+};
+// Facts about a file besides its statistics.
+struct Looks {
+  UnreadableRecords unreadable;
+  FirstLook look;                    // of text
+  std::vector<std::string> samples;  // the first ones of numbers
 };
 
 Result<BlockFacts> FactsOf(const RecordFile& file, const LineBlock& block, WordBreaker* breaker) {
   BlockFacts facts;
   DSLIDE_RETURN_IF_ERROR(ForEachRecord(file, block, &facts.unreadable, [&](Record& record) {
+    facts.look.Add(record);
     RecordFacts of_record{HashOf(record), 0, record.weight, std::move(record.labels)};
     for (const std::string& field : record.fields) {
       breaker->ForEachWord(field, [&](std::string_view) { ++of_record.words; });
@@ -48,10 +57,10 @@ Result<BlockFacts> FactsOf(const RecordFile& file, const LineBlock& block, WordB
 }
 
 Status CountRecords(RecordFile* file, ProgressLine* progress, Statistics* statistics,
-                    UnreadableRecords* unreadable) {
+                    Looks* looks) {
   std::vector<WordBreaker> breakers;
   for (uint32_t t = 0; t < CoresOfThisMachine(); ++t) breakers.emplace_back(false);
-  return MapBlocks<BlockFacts>(
+  DSLIDE_RETURN_IF_ERROR(MapBlocks<BlockFacts>(
       file->stream(), breakers.size(),
       [&](size_t thread, const LineBlock& block) {
         return FactsOf(*file, block, &breakers[thread]);
@@ -62,17 +71,23 @@ Status CountRecords(RecordFile* file, ProgressLine* progress, Statistics* statis
             statistics->Add(r.hash, r.words, r.labels);
             statistics->AddWeight(r.weight);
           }
-          unreadable->Append(block.unreadable);
+          looks->unreadable.Append(block.unreadable);
+          looks->look.Append(block.look);
         }
         progress->Show(statistics->samples());
-      });
+      }));
+  return looks->unreadable.Check();
 }
 
-Status CountNumbers(NumberFile* file, ProgressLine* progress, Statistics* statistics) {
+Status CountNumbers(NumberFile* file, ProgressLine* progress, Statistics* statistics,
+                    Looks* looks) {
   while (true) {
     const Result<std::optional<SampleView>> sample = file->Next();
     DSLIDE_RETURN_IF_ERROR(sample);
     if (!*sample) return {};
+    if (const size_t seen = looks->samples.size(); seen < FirstLook::kSamples) {
+      looks->samples.push_back(SampleLine(seen, **sample));
+    }
     statistics->Add(HashOf(**sample), (*sample)->features.size(), (*sample)->labels);
     statistics->AddWeight((*sample)->weight);
     statistics->AddValues((*sample)->values);
@@ -113,7 +128,12 @@ struct Report {
   std::string path;
   const DataFile& file;
   const Statistics& statistics;
-  const UnreadableRecords& unreadable;
+  const Looks& looks;
+
+  std::vector<std::string> Samples() const {
+    return file.records ? looks.look.SampleLines() : looks.samples;
+  }
+  std::vector<std::string> Warnings() const { return looks.look.Warnings(statistics.LabelNames()); }
 };
 
 void PrintReport(const Report& report) {
@@ -144,6 +164,7 @@ void PrintReport(const Report& report) {
                                 w.sum / static_cast<double>(s.samples()), w.least, w.most,
                                 Plural(w.zeros, "sample")));
   }
+  for (const std::string& sample : report.Samples()) fmt::print("{}\n", sample);
   fmt::print("\n{:<19}{:>12}{:>12}{:>12}{:>12}\n", "samples a label", "labels", "share", "entries",
              "share");
   for (const TailBand& band : s.Tail()) {
@@ -156,10 +177,11 @@ void PrintReport(const Report& report) {
     fmt::print("{:>12}{:>10.1f} %  {}\n", label.samples, Percent(label.samples, s.samples()),
                label.name);
   }
-  if (const UnreadableRecords& bad = report.unreadable; bad.count() > 0) {
+  if (const UnreadableRecords& bad = report.looks.unreadable; bad.count() > 0) {
     fmt::print("\nwarning: {} of {} cannot be read; the first is {}\n", bad.count(),
                Plural(bad.records(), "record"), bad.first());
   }
+  for (const std::string& warning : report.Warnings()) fmt::print("\nwarning: {}\n", warning);
   const Neighbours neighbours = s.NeighboursOf();
   if (neighbours.sorted()) fmt::print("\nwarning: {}\n", SortedWarning(neighbours, report.path));
 }
@@ -196,7 +218,7 @@ void PrintJson(const Report& report) {
                        {"most", w.most},
                        {"zeros", w.zeros}};
   }
-  if (const UnreadableRecords& bad = report.unreadable; bad.count() > 0) {
+  if (const UnreadableRecords& bad = report.looks.unreadable; bad.count() > 0) {
     json["unreadable"] = {{"records", bad.count()}, {"first", bad.first()}};
   }
   json["tail"] = OrderedJson::array();
@@ -209,6 +231,8 @@ void PrintJson(const Report& report) {
   for (const FrequentLabel& label : s.MostFrequent(10)) {
     json["most_frequent"].push_back({{"label", label.name}, {"samples", label.samples}});
   }
+  json["first_samples"] = report.Samples();
+  json["warnings"] = report.Warnings();
   const Neighbours neighbours = s.NeighboursOf();
   json["neighbours_share_label"] = neighbours.next_to_each_other;
   json["random_pairs_share_label"] = neighbours.anywhere;
@@ -224,15 +248,15 @@ Status Stats(const ParsedArguments& arguments) {
   Result<DataFile> file = DataFile::Open(path);
   DSLIDE_RETURN_IF_ERROR(file);
   Statistics statistics;
-  UnreadableRecords unreadable;
+  Looks looks;
   {
     ProgressLine progress(path);
     const Status counted = file->records
-                               ? CountRecords(&*file->records, &progress, &statistics, &unreadable)
-                               : CountNumbers(&*file->numbers, &progress, &statistics);
+                               ? CountRecords(&*file->records, &progress, &statistics, &looks)
+                               : CountNumbers(&*file->numbers, &progress, &statistics, &looks);
     DSLIDE_RETURN_IF_ERROR(counted);
   }
-  const Report report{path, *file, statistics, unreadable};
+  const Report report{path, *file, statistics, looks};
   if (arguments.Has("json")) {
     PrintJson(report);
   } else {

@@ -97,10 +97,14 @@ Result<std::optional<std::string_view>> SampleLines::Next() {
   }
 }
 
-uint64_t SampleLines::Hash() const {
+uint64_t SampleLines::Hash() {
   if (file_.numbers) return hash_;
-  const Result<Record> record = ParseRecord(file_.records->format(), text_);
-  return record.ok() ? HashOf(*record) : HashOfBytes(text_);
+  const RecordFile& file = *file_.records;
+  unreadable_.CountRecord();
+  const Result<Record> record = ParseRecord(file.format(), text_);
+  if (record.ok()) return HashOf(*record);
+  (void)unreadable_.LeaveOut(file.BadLine(file.line(), record.error()));  // it refuses none
+  return HashOfBytes(text_);
 }
 
 }  // namespace dslide

@@ -43,8 +43,11 @@ class SampleLines {
   // The next sample, or nullopt at the end; valid until the next call. Blank lines of text are
   // none.
   Result<std::optional<std::string_view>> Next();
-  // Of the sample that Next() returned last; of its line, if it cannot be read.
-  uint64_t Hash() const;
+  // Hashes the sample that Next() returned last, or its line if it cannot be read. REQUIRES one
+  // call for each sample.
+  uint64_t Hash();
+  // Records whose Hash() was of the line.
+  const UnreadableRecords& unreadable() const { return unreadable_; }
   // The sizes that the file tells, or the greatest ids + 1 so far; of text 0.
   ModelSize size() const { return size_; }
 
@@ -56,6 +59,7 @@ class SampleLines {
   std::string line_;
   std::string_view text_;  // of records, the line
   uint64_t hash_ = 0;      // of numbers
+  UnreadableRecords unreadable_;
 };
 
 }  // namespace dslide

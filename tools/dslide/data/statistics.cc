@@ -107,6 +107,12 @@ uint32_t Statistics::NumberOf(const std::string& name) {
   return entry->second;
 }
 
+std::vector<std::string> Statistics::LabelNames() const {
+  std::vector<std::string> names;
+  for (const std::string* name : names_) names.push_back(*name);
+  return names;
+}
+
 std::string Statistics::NameOf(uint32_t label) const {
   return names_.empty() ? std::to_string(label) : *names_[label];
 }

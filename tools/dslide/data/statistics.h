@@ -83,6 +83,8 @@ class Statistics {
   const Histogram& labels_a_sample() const { return labels_a_sample_; }
   // Labels that occur.
   uint64_t labels() const { return counts_.size(); }
+  // The names of the labels that were added by name.
+  std::vector<std::string> LabelNames() const;
   Histogram SamplesALabel() const;
   std::array<TailBand, 5> Tail() const;
   // The most frequent first.

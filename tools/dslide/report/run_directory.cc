@@ -98,6 +98,7 @@ EvaluationPoint EvaluationOf(const Json& record, double elapsed_s) {
   point.elapsed_s = elapsed_s;
   point.epochs = record.at("epochs_trained");
   point.metrics.samples = record.at("evaluated_samples");
+  point.metrics.without_labels = record.value("evaluated_without_labels", uint64_t{0});
   for (const size_t k : {1, 3, 5}) {
     point.metrics.precision[k - 1] = record.at(fmt::format("p_at_{}", k));
     point.metrics.ndcg[k - 1] = record.at(fmt::format("ndcg_at_{}", k));

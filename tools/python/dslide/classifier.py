@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
 from typing import Any, Iterator, Optional, Sequence, Union
 
@@ -291,9 +292,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return logits
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """How often the best label is right: accuracy (multi-class), P@1 (multi-label)."""
+        """How often the best label is right: accuracy (multi-class), P@1 (multi-label). Samples
+        without a label count as wrong, and are warned of."""
         best = self.classes_[self._rank(X, 1)[0][:, 0]] if self._fitted() else None
         labels = read_labels(y)
+        _warn_without_labels(labels)
         if len(best) != len(labels):
             raise ValueError(f"X and y have different lengths: {len(best)} and {len(labels)}")
         index = {label: i for i, label in enumerate(labels.classes.tolist())}
@@ -442,7 +445,14 @@ def _read_training(X: Any, y: Any) -> tuple[Samples, Labels]:
     if len(samples) != len(labels):
         raise ValueError("X and y have different lengths (inconsistent numbers of samples): "
                          f"{len(samples)} and {len(labels)}")
+    _warn_without_labels(labels)
     return samples, labels
+
+
+def _warn_without_labels(labels: Labels) -> None:
+    without = int((np.diff(labels.offsets) == 0).sum())
+    if without > 0:
+        warnings.warn(f"{without} of {len(labels)} samples have no label", stacklevel=3)
 
 
 def _write_data(directory: str, samples: Samples, labels: Labels,
