@@ -11,14 +11,13 @@
 #include "common/base/process.h"
 #include "common/data/whole_file.h"
 #include "common/security/run_keys.h"
+#include "common/security/run_place.h"
 #include "common/security/token.h"
 
 namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kAddressName[] = "scheduler.address";
 
 bool IsEncrypted(const Config& config) {
   switch (config.security.encryption) {

@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/idle/priority.h"
+#include "common/security/run_place.h"
 #include "server/rows/tier/tier_file.h"
 #include "server/server_shell.h"
 
@@ -51,20 +52,23 @@ Status SetTier(const Config& config, ServerOptions* options) {
   return {};
 }
 
+constexpr char kRole[] = "server";
+
 // The scheduler of --scheduler and --key; its address may come from the configuration.
 Result<SchedulerAccess> SchedulerOf(const ParsedArguments& arguments,
                                     const ClusterConfig& cluster) {
-  Result<SchedulerAccess> given = SchedulerFromArguments(arguments);
+  const std::string place = arguments.Get("scheduler");
+  Result<SchedulerAccess> given = AccessTo(place, arguments.Get("key"), kRole);
   const ClusterConfig defaults;
   const bool configured = arguments.Has("config") ||
                           cluster.scheduler_advertise != defaults.scheduler_advertise ||
                           cluster.scheduler_bind != defaults.scheduler_bind;
-  if (given.ok() || !arguments.Get("scheduler").empty() || HasJoinVariable() || !configured) {
+  if (given.ok() || !place.empty() || HasJoinVariable() || !configured) {
     return given;
   }
-  return AccessFrom(
+  return AccessTo(
       cluster.scheduler_advertise.empty() ? cluster.scheduler_bind : cluster.scheduler_advertise,
-      arguments.Get("key"));
+      arguments.Get("key"), kRole);
 }
 
 Status Serve(const ParsedArguments& arguments) {
@@ -109,7 +113,7 @@ Status Serve(const ParsedArguments& arguments) {
 
 int main(int argc, char** argv) {
   dslide::CommandLine line(
-      "dslide-server (--scheduler ADDRESS | --key FILE | --config FILE) [options]",
+      "dslide-server (--scheduler PLACE | --key FILE | --config FILE) [options]",
       "Owns a share of the parameters and of the hash tables, and serves workers.");
   dslide::DeclareSchedulerOptions(&line);
   line.Option("bind", "ADDRESS", "where to listen for workers (cluster.server_bind)");

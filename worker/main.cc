@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/idle/policy.h"
 #include "common/idle/priority.h"
+#include "common/security/run_place.h"
 #include "worker/worker_process.h"
 
 namespace dslide {
@@ -12,11 +13,9 @@ namespace {
 
 // The scheduler of the argument, or of --scheduler, --key and DSLIDE_JOIN.
 Result<SchedulerAccess> SchedulerOf(const ParsedArguments& arguments) {
-  if (arguments.Positional().empty()) return SchedulerFromArguments(arguments);
-  if (arguments.Has("scheduler")) {
-    return BadInput("the scheduler is given twice, as an argument and by --scheduler");
-  }
-  return AccessFrom(arguments.Positional()[0], arguments.Get("key"));
+  const Result<std::string> place = SchedulerPlace(arguments, true);
+  DSLIDE_RETURN_IF_ERROR(place);
+  return AccessTo(*place, arguments.Get("key"), "worker");
 }
 
 Status Work(const ParsedArguments& arguments) {
@@ -55,13 +54,14 @@ Status Work(const ParsedArguments& arguments) {
 }  // namespace dslide
 
 int main(int argc, char** argv) {
-  dslide::CommandLine line("dslide-worker JOIN | --scheduler ADDRESS | --key FILE [options]",
+  dslide::CommandLine line("dslide-worker JOIN | --scheduler PLACE | --key FILE [options]",
                            "Trains batches for a cluster. Everything else comes from the "
                            "scheduler, but what the owner of "
                            "a lent machine allows ([idle], see configs/README.md).");
   line.Positional(
-      "JOIN", "join string dslide://HOST:PORT/KEY/KEY, or an address: a volunteer, see --volunteer",
-      0, 1);
+      "JOIN",
+      "join string dslide://HOST:PORT/KEY/KEY, or any other PLACE: a volunteer, see --volunteer", 0,
+      1);
   dslide::DeclareSchedulerOptions(&line);
   line.Option("name", "NAME", "name in the roster");
   line.Option(

@@ -199,13 +199,16 @@ std::vector<std::string> IgnoredByWorker(const Overrides& overrides) {
 }
 
 void DeclareSchedulerOptions(CommandLine* line) {
-  line->Option("scheduler", "ADDRESS",
-               "address of the scheduler, e.g. tcp://10.0.0.1:7700, or a join string");
+  line->Option(
+      "scheduler", "PLACE",
+      "the scheduler's address, e.g. tcp://10.0.0.1:7700, a join string, or a run directory");
   line->Option("key", "FILE", "key file, as the scheduler makes them in RUN/keys");
 }
 
-Result<SchedulerAccess> SchedulerFromArguments(const ParsedArguments& arguments) {
-  return AccessFrom(arguments.Get("scheduler"), arguments.Get("key"));
+Result<std::string> SchedulerPlace(const ParsedArguments& arguments, bool with_argument) {
+  if (!with_argument || arguments.Positional().empty()) return arguments.Get("scheduler");
+  if (!arguments.Has("scheduler")) return arguments.Positional()[0];
+  return BadInput("the scheduler is given twice, as an argument and by --scheduler");
 }
 
 Status CheckBind(const std::string& setting, const std::string& bind, bool is_safe,

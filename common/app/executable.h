@@ -8,7 +8,6 @@
 #include "common/app/command_line.h"
 #include "common/base/error.h"
 #include "common/config/config.h"
-#include "common/security/member_key.h"
 
 namespace dslide {
 
@@ -54,7 +53,9 @@ std::vector<std::string> IgnoredByWorker(const Overrides& overrides);
 
 // --scheduler and --key, for every executable that dials the scheduler.
 void DeclareSchedulerOptions(CommandLine* line);
-Result<SchedulerAccess> SchedulerFromArguments(const ParsedArguments& arguments);
+// The place that is named (common/security/run_place.h), `with_argument` also as an argument; "":
+// none. Errors (kBadInput): it is named in both ways.
+Result<std::string> SchedulerPlace(const ParsedArguments& arguments, bool with_argument);
 
 // Refuses text that is not an address to listen at, and addresses outside loopback unless
 // `is_safe`: encrypted, or on a trusted network. `setting` names where the user gave it: "--bind"

@@ -18,6 +18,7 @@
 #include "common/checkpoint/checkpoint_hook.h"
 #include "common/checkpoint/layout.h"
 #include "common/security/run_keys.h"
+#include "common/security/run_place.h"
 #include "scheduler/ledger/ledger.h"
 
 namespace dslide {

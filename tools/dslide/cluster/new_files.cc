@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "common/checkpoint/layout.h"
+#include "common/security/run_place.h"
 
 namespace dslide {
 
@@ -13,7 +14,7 @@ namespace fs = std::filesystem;
 bool IsNameOfRun(const std::string& name) {
   static constexpr std::string_view kNames[] = {
       kCheckpointsName, kLedgerName,    "config.ini",  "examples.jsonl", "hook.done",
-      "keys",           "loads.jsonl",  "logs",        "metrics.jsonl",  "scheduler.address",
+      "keys",           "loads.jsonl",  "logs",        "metrics.jsonl",  kAddressName,
       "stream",         "summary.json", "totals.json", "train.data.zst", "train.lock"};
   return std::ranges::count(kNames, name) > 0;
 }

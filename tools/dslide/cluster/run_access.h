@@ -12,11 +12,8 @@ namespace dslide {
 // --scheduler and --key. `with_argument`: the place may be given as an argument, too.
 void DeclareRunOptions(CommandLine* line, bool with_argument);
 
-// From what DeclareRunOptions() declares: an address, a join string, file:///PATH, or of a run on
-// this machine (or a shared disk) its directory or the file scheduler.address in it. Of a directory
-// the key is keys/`role`.key in it, if the run has keys and no other is given. Errors are
-// AccessFrom()'s, kBadInput for a directory that is none or has no scheduler's
-// address and for a run that has finished or was stopped.
+// From what DeclareRunOptions() declares. Errors are AccessTo()'s, and kBadInput for a run that has
+// finished or was stopped.
 Result<SchedulerAccess> RunAccess(const ParsedArguments& arguments, const std::string& role,
                                   bool with_argument);
 // The same for a place that is given.

@@ -23,6 +23,7 @@
 #include "common/checkpoint/disk_use.h"
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/manifest.h"
+#include "common/security/run_place.h"
 #include "tools/dslide/cluster/child_process.h"
 #include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
@@ -338,7 +339,7 @@ Status StartRun(const ParsedArguments& arguments) {
   error = made.error();
   if (error) return BadInput(fmt::format("{}: cannot create: {}", directory, error.message()));
   const std::string log = directory + "/logs/scheduler.log";
-  const std::string address_file = directory + "/scheduler.address";
+  const std::string address_file = directory + "/" + kAddressName;
   const auto size = fs::file_size(log, error);
   const bool is_new_log = static_cast<bool>(error);
   const std::streamoff start = error ? 0 : static_cast<std::streamoff>(size);
