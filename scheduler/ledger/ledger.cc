@@ -110,6 +110,14 @@ Status CheckLog(const std::string& directory, rocksdb::DB* db) {
 
 using EntrySink = std::function<Status(uint64_t number, LedgerEntry entry)>;
 
+// nullopt: no entry has such a key.
+std::optional<uint64_t> DecodeKey(const rocksdb::Slice& key) {
+  if (key.size() != kKeyBytes) return std::nullopt;
+  uint64_t number = 0;
+  for (size_t i = 0; i < kKeyBytes; ++i) number = number << 8 | static_cast<uint8_t>(key[i]);
+  return number;
+}
+
 // Decodes the value at `at` as entry `number`.
 Result<LedgerEntry> EntryAt(const std::string& directory, const rocksdb::Iterator& at,
                             uint64_t number) {
@@ -162,17 +170,21 @@ Result<std::unique_ptr<rocksdb::DB>> OpenToRead(const std::string& directory) {
   return BadInput(fmt::format("{}: there is no ledger; give the directory of a run", directory));
 }
 
+// `tail`: LogTail(), read before the database: a scheduler may append meanwhile.
+Status CheckTail(const std::string& directory, const std::string& tail, uint64_t entries) {
+  if (!HoldsEntryFrom(tail, entries)) return {};
+  return Damaged(directory,
+                 fmt::format("entry {} cannot be read from the write-ahead log", entries));
+}
+
 // Calls `sink` with all entries of a ledger as of one moment; returns their number.
 Result<uint64_t> ReadAll(const std::string& directory, const EntrySink& sink) {
-  const std::string tail = LogTail(directory);  // first: a scheduler may append meanwhile
+  const std::string tail = LogTail(directory);
   const auto db = OpenToRead(directory);
   DSLIDE_RETURN_IF_ERROR(db);
   const Result<uint64_t> entries = Scan(directory, db->get(), sink);
   DSLIDE_RETURN_IF_ERROR(entries);
-  if (HoldsEntryFrom(tail, *entries)) {
-    return Damaged(directory,
-                   fmt::format("entry {} cannot be read from the write-ahead log", *entries));
-  }
+  DSLIDE_RETURN_IF_ERROR(CheckTail(directory, tail, *entries));
   return entries;
 }
 
@@ -250,6 +262,25 @@ Result<std::vector<LedgerEntry>> Ledger::Read(const std::string& directory) {
     return Status();
   }));
   return entries;
+}
+
+Result<std::optional<LedgerEntry>> Ledger::Last(const std::string& directory) {
+  const std::string tail = LogTail(directory);
+  const auto db = OpenToRead(directory);
+  DSLIDE_RETURN_IF_ERROR(db);
+  const std::unique_ptr<rocksdb::Iterator> at((*db)->NewIterator(rocksdb::ReadOptions()));
+  at->SeekToLast();
+  if (!at->status().ok()) return DatabaseError(directory, "cannot read", at->status());
+  if (!at->Valid()) {
+    DSLIDE_RETURN_IF_ERROR(CheckTail(directory, tail, 0));
+    return std::optional<LedgerEntry>();
+  }
+  const std::optional<uint64_t> number = DecodeKey(at->key());
+  if (!number) return Damaged(directory, "its last key is of another length");
+  Result<LedgerEntry> entry = EntryAt(directory, *at, *number);
+  DSLIDE_RETURN_IF_ERROR(entry);
+  DSLIDE_RETURN_IF_ERROR(CheckTail(directory, tail, *number + 1));
+  return std::optional(*std::move(entry));
 }
 
 Status Ledger::Append(std::span<const LedgerEntry> entries) {

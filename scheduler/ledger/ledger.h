@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -143,6 +144,9 @@ class Ledger {
   static Status ForEach(const std::string& directory,
                         const std::function<Status(uint64_t number, LedgerEntry entry)>& entry);
   static Result<std::vector<LedgerEntry>> Read(const std::string& directory);
+  // The last entry, without reading those before it; nullopt: the ledger has none. Errors as
+  // ForEach().
+  static Result<std::optional<LedgerEntry>> Last(const std::string& directory);
 
   ~Ledger();
 

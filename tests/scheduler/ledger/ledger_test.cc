@@ -47,6 +47,26 @@ TEST_CASE("ledger: after a failure only entries fail") {
   CHECK(ledger->Append(std::span<const LedgerEntry>()).ok());
 }
 
+TEST_CASE("ledger: the last entry is read without the others") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/ledger";
+  CHECK_FALSE(Ledger::Last(path).ok());
+  LedgerState state;
+  { MustOpen(path, &state); }
+  const auto none = Ledger::Last(path);
+  REQUIRE(none.ok());
+  CHECK_FALSE(none->has_value());
+  for (uint64_t n = 0; n < 60; ++n) {
+    {
+      const auto ledger = MustOpen(path, &state);
+      REQUIRE(ledger->Append(FixedEntry(n)).ok());
+    }
+    const auto last = Ledger::Last(path);
+    REQUIRE(last.ok());
+    CHECK(*last == FixedEntry(n));
+  }
+}
+
 // Files with their sizes.
 std::map<std::string, uintmax_t> Listing(const std::string& path) {
   std::map<std::string, uintmax_t> files;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/config/config.h"
+#include "scheduler/ledger/ledger.h"
 #include "scheduler/status/run_costs.h"
 #include "tests/support/temp_directory.h"
 #include "tools/dslide/cluster/launcher.h"
@@ -170,7 +171,8 @@ TEST_CASE("run directory: a run that goes on has no summary, and may be writing 
   CHECK((*run)["history"]["progress"]["loss"].size() == 3);
 }
 
-TEST_CASE("run directory: a summary of an earlier life is not the run's") {
+TEST_CASE(
+    "run directory: the ledger says whether the summary is of the last life, not file times") {
   const Setup setup;
   const auto before = fs::last_write_time(setup.path + "/metrics.jsonl") - std::chrono::hours(1);
   fs::last_write_time(setup.path + "/summary.json", before);
@@ -178,8 +180,20 @@ TEST_CASE("run directory: a summary of an earlier life is not the run's") {
 }
 
 TEST_CASE("run directory: what is damaged or missing is named") {
+  const std::string ledger = setup.path + "/ledger";
+  const auto append = [&](const LedgerEntry& entry) {
+    LedgerState state;
+    const auto opened = Ledger::Open(ledger, &state);
+    REQUIRE(opened.ok());
+    REQUIRE((*opened)->Append(entry).ok());
+  };
+  append(LedgerOpened{{7}, "", 7, 9});
+  CHECK((*ReadRunDirectory(setup.path))["summary"].is_null());
+  append(LedgerStopped{true});
   {
     const Setup setup;
+  CHECK((*ReadRunDirectory(setup.path))["summary"]["p_at_1"] == 0.5);
+  append(LedgerOpened{{7}, "", 7, 9});
     Write(setup.path + "/metrics.jsonl", std::string(kStart) + "{\"event\": 3, \n" + kNotice);
     setup.CheckRefused(setup.path +
                        "/metrics.jsonl:2: not a JSON object; remove the line to "

@@ -1,6 +1,7 @@
 #include "tools/dslide/runs/found_run.h"
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <filesystem>
 #include <fstream>
@@ -65,10 +66,52 @@ TEST_CASE_FIXTURE(Runs, "runs: what state each is in") {
   Write("a/summary.json", R"({"outcome": "finished", "p_at_1": 0.75})");
   CHECK(KindOf("a") == FoundRun::Kind::kFinished);
   CHECK(FindRun(Path("a"))->p_at_1 == 0.75);
+}
+
+// Copies a run as `cp -r` and object stores do: each file gets a time of its own.
+TEST_CASE_FIXTURE(Runs, "runs: a copy is in the state of its run, whatever its files' times are") {
+  Write("a/config.ini", "");
+  Write("a/metrics.jsonl", "{\"event\":\"evaluation\",\"p_at_1\":0.5}\n");
+  Write("a/totals.json", "{}");
+  Write("a/summary.json", R"({"outcome": "finished", "p_at_1": 0.75})");
+  const auto append = [&](const LedgerEntry& entry) {
+    LedgerState state;
+    const auto ledger = Ledger::Open(Path("a/ledger"), &state);
+    REQUIRE(ledger.ok());
+    REQUIRE((*ledger)->Append(entry).ok());
+  };
+  int copies = 0;
+  const auto copy = [&](const std::string& newest) {
+    const std::string name = fmt::format("copy-{}", ++copies);
+    fs::copy(Path("a"), Path(name), fs::copy_options::recursive);
+    const auto now = fs::last_write_time(Path(name + "/config.ini"));
+    for (const auto& file : fs::recursive_directory_iterator(Path(name))) {
+      const bool is_newest = file.path().filename() == newest;
+      fs::last_write_time(file.path(), is_newest ? now + std::chrono::hours(1) : now);
+    }
+    return *FindRun(Path(name));
+  };
+  const auto all_are = [&](FoundRun::Kind kind, double p_at_1) {
+    for (const char* newest : {"summary.json", "totals.json", "metrics.jsonl", "CURRENT"}) {
+      CAPTURE(newest);
+      const FoundRun run = copy(newest);
+      CHECK(run.kind == kind);
+      CHECK(run.p_at_1 == p_at_1);
+    }
+  };
+  append(LedgerOpened{{7}, "", 100, 99});
+  append(LedgerPlanned{});
+  append(LedgerStopped{true});
+  all_are(FoundRun::Kind::kFinished, 0.75);
   // A later life has begun, and was killed.
-  fs::last_write_time(Path("a/totals.json"),
-                      fs::last_write_time(Path("a/summary.json")) + std::chrono::seconds(1));
-  CHECK(KindOf("a") == FoundRun::Kind::kEnded);
+  append(LedgerPlanned{});
+  all_are(FoundRun::Kind::kEnded, 0.5);
+  // One that was stopped, and killed before it wrote its summary.
+  append(LedgerStopped{false});
+  all_are(FoundRun::Kind::kStopped, 0.5);
+  Write("a/summary.json", R"({"outcome": "stopped after 3 batches", "p_at_1": 0.25})");
+  all_are(FoundRun::Kind::kStopped, 0.25);
+  CHECK(copy("totals.json").outcome == "stopped after 3 batches");
 }
 
 TEST_CASE_FIXTURE(Runs, "runs: a link to a run is no other run") {

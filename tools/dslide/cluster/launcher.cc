@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 constexpr int kStopGraceMs = 5000;    // for children that were asked to stop
 constexpr int kLeaveGraceMs = 10000;  // for members to leave after the scheduler
 constexpr int kPollMs = 50;
+constexpr char kSummaryName[] = "summary.json";
 constexpr std::string_view kDiverged = "training diverged";  // how a worker's last words begin then
 
 // The scheduler shows its progress on the same terminal, in a line that has no end yet.
@@ -108,7 +109,8 @@ Status Launcher::Prepare() {
       Path("train.lock"), launch_.run_directory + ": another dslide train works there");
   DSLIDE_RETURN_IF_ERROR(lock);
   lock_.emplace(*std::move(lock));
-  old_address_ = AddressFile();
+  old_address_ = IdentityOf(kAddressName);
+  old_summary_ = IdentityOf(kSummaryName);
   return {};
 }
 
@@ -178,8 +180,8 @@ std::string Launcher::Address() const {
   return address;
 }
 
-// Each life of a scheduler writes a new file.
-Launcher::FileIdentity Launcher::AddressFile() const {
+// Each life of a scheduler writes new files of its address and its summary.
+Launcher::FileIdentity Launcher::IdentityOf(const std::string& name) const {
   struct stat file;
   if (stat(Path("scheduler.address").c_str(), &file) != 0) return std::nullopt;
   return std::pair(uint64_t{file.st_ino},
@@ -191,7 +193,7 @@ Launcher::FileIdentity Launcher::AddressFile() const {
 // first signal ends a stream: what has come is trained.
 Status Launcher::WaitForAddress() {
   bool ends_stream = false;
-  while (AddressFile() == old_address_ || Address().empty()) {
+  while (IdentityOf(kAddressName) == old_address_ || Address().empty()) {
     poll(nullptr, 0, kPollMs);
     if (signals_->Take()) {
       if (!launch_.config.train.open_vocabulary || std::exchange(ends_stream, true)) {
@@ -352,9 +354,8 @@ bool Launcher::SchedulerEnds() {
 
 bool Launcher::WaitsForHook() const {
   if (launch_.config.checkpoint.hook.empty()) return false;
-  std::error_code error;
-  const auto written = fs::last_write_time(Path("summary.json"), error);  // at a run's end
-  return !error && written >= began_;
+  const FileIdentity summary = IdentityOf(kSummaryName);  // written at a run's end
+  return summary && summary != old_summary_;
 }
 
 bool Launcher::Running(std::optional<Kind> kind) {
@@ -386,7 +387,7 @@ Status Launcher::AfterScheduler() {
   if (!diverged_.empty() && scheduler().exit_code() != 0) return Failed(diverged_);
   if (scheduler().exit_code() != 0) return SchedulerFailure();
   Say(fmt::format("run directory  {}\ncheckpoint     {}\nsummary        {}", launch_.run_directory,
-                  Path(kCheckpointsName), Path("summary.json")));
+                  Path(kCheckpointsName), Path(kSummaryName)));
   return {};
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <ios>
 #include <optional>
 #include <string>
@@ -72,7 +71,7 @@ class Launcher {
   std::vector<std::string> ConfigArguments(Kind kind) const;
   bool Encrypted() const;
   std::string Address() const;
-  FileIdentity AddressFile() const;
+  FileIdentity IdentityOf(const std::string& name) const;
   Status WaitForAddress();
   bool HasBegun() const;
   Status CheckDataIsLeft() const;
@@ -93,7 +92,6 @@ class Launcher {
   Error SchedulerFailure();
   Error CannotGoOn(const Child& child, const std::string& what) const;
 
-  const std::filesystem::file_time_type began_ = std::filesystem::file_time_type::clock::now();
   Launch launch_;
   StopSignals* signals_;
   std::optional<FileLock> lock_;  // of the run directory
@@ -102,6 +100,7 @@ class Launcher {
   std::streamoff log_start_ = 0;  // of this life in the scheduler's log
   FileIdentity old_address_;      // file of an earlier launch
   std::vector<Child> children_;   // the scheduler first, then servers, then workers
+  FileIdentity old_summary_;      // the same
 };
 
 }  // namespace dslide

@@ -25,6 +25,7 @@
 #include "scheduler/status/run_costs.h"
 #include "scheduler/status/summary.h"
 #include "tools/dslide/cluster/launcher.h"
+#include "tools/dslide/runs/found_run.h"
 
 namespace dslide {
 namespace {
@@ -202,10 +203,7 @@ OrderedJson ConfigJson(const Config& config, const Recorded& recorded) {
 Result<OrderedJson> SummaryOf(const std::string& directory, uint32_t starts) {
   const std::string path = directory + "/summary.json";
   std::error_code error;
-  const auto written = fs::last_write_time(path, error);
-  if (error) return OrderedJson();
-  const auto recorded = fs::last_write_time(directory + "/metrics.jsonl", error);
-  if (error || recorded > written) return OrderedJson();
+  if (!fs::exists(path, error) || HolderOf(directory).held) return OrderedJson();
   const Result<std::string> text = ReadWholeFile(path);
   DSLIDE_RETURN_IF_ERROR(text);
   OrderedJson summary = IsNestedTooDeep(*text)
@@ -220,6 +218,7 @@ Result<OrderedJson> SummaryOf(const std::string& directory, uint32_t starts) {
   return summary;
 }
 
+  if (!SummaryIsOf(EndOf(directory), summary.value("outcome", ""))) return OrderedJson();
 // What the totals of a run without a summary say; null if there are none.
 OrderedJson CostsSoFar(const std::string& directory) {
   const Result<std::string> text = ReadWholeFile(directory + "/" + kTotalsName);

@@ -17,13 +17,14 @@
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 #include "common/data/whole_file.h"
-#include "scheduler/status/run_costs.h"
+#include "scheduler/ledger/ledger.h"
 
 namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kFinishedOutcome = "finished";  // in summary.json
 constexpr std::streamoff kTailBytes = 256
                                       << 10;  // of metrics.jsonl, looked at for the last records
 
@@ -36,6 +37,12 @@ std::optional<double> NumberOf(const nlohmann::json& json, const char* key) {
   if (!json.is_object()) return std::nullopt;
   const auto at = json.find(key);
   return at != json.end() && at->is_number() ? std::optional<double>(*at) : std::nullopt;
+}
+
+std::string TextOf(const nlohmann::json& json, const char* key) {
+  if (!json.is_object()) return "";
+  const auto at = json.find(key);
+  return at != json.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
 // Progress and P@1 by the last records that have them.
@@ -59,15 +66,6 @@ std::string CheckpointsOf(const fs::path& directory) {
   return (directory / kCheckpointsName).string();
 }
 
-// Whether summary.json is of the last life of the scheduler, which begins by writing its totals.
-bool SummaryIsNewest(const fs::path& directory) {
-  std::error_code error;
-  const auto summary = fs::last_write_time(directory / "summary.json", error);
-  if (error) return false;
-  const auto totals = fs::last_write_time(directory / kTotalsName, error);
-  return error || summary >= totals;
-}
-
 // The file that RocksDB locks in a database.
 std::string LockOf(const std::string& database) { return database + "/LOCK"; }
 
@@ -89,18 +87,20 @@ bool IsLocked(const std::string& path) {
 
 // The state of a run that nobody holds.
 void ReadEnd(const fs::path& path, FoundRun* run) {
-  std::error_code error;
+  const RunEnd end = EndOf(path.string());
   const nlohmann::json summary = JsonFile(path / "summary.json");
-  if (SummaryIsNewest(path) && summary.is_object()) {
-    const auto outcome = summary.find("outcome");
-    if (outcome != summary.end() && outcome->is_string()) run->outcome = *outcome;
-    run->kind = run->outcome == "finished" ? FoundRun::Kind::kFinished : FoundRun::Kind::kStopped;
+  const std::string outcome = TextOf(summary, "outcome");
+  const bool has_summary = summary.is_object() && SummaryIsOf(end, outcome);
+  if (has_summary) {
     if (const auto p_at_1 = NumberOf(summary, "p_at_1")) run->p_at_1 = p_at_1;
-    if (run->kind == FoundRun::Kind::kFinished) {
-      run->outcome.clear();
-      run->progress = 1.0;
-    }
-  } else if (fs::exists(path / kLedgerName, error)) {
+  }
+  if (end == RunEnd::kFinished || (has_summary && outcome == kFinishedOutcome)) {
+    run->kind = FoundRun::Kind::kFinished;
+    run->progress = 1.0;
+  } else if (end == RunEnd::kStopped || has_summary) {
+    run->kind = FoundRun::Kind::kStopped;
+    if (has_summary) run->outcome = outcome;
+  } else if (std::error_code error; fs::exists(path / kLedgerName, error)) {
     run->kind = FoundRun::Kind::kEnded;
   }
 }
@@ -189,6 +189,20 @@ RunHolder HolderOf(const std::string& run_directory) {
   }
   close(fd);
   return holder;
+}
+
+RunEnd EndOf(const std::string& run_directory) {
+  const std::string path = fmt::format("{}/{}", run_directory, kLedgerName);
+  const Result<std::optional<LedgerEntry>> last = Ledger::Last(path);
+  if (!last.ok() || !last->has_value()) return RunEnd::kUnknown;
+  const auto* stopped = std::get_if<LedgerStopped>(&**last);
+  if (stopped == nullptr) return RunEnd::kNone;
+  return stopped->finished ? RunEnd::kFinished : RunEnd::kStopped;
+}
+
+bool SummaryIsOf(RunEnd end, const std::string& outcome) {
+  if (end == RunEnd::kUnknown) return true;
+  return end != RunEnd::kNone && (outcome == kFinishedOutcome) == (end == RunEnd::kFinished);
 }
 
 const char* NameOf(FoundRun::Kind kind) {

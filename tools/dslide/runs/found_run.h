@@ -40,6 +40,17 @@ struct FoundRun {
 };
 const char* NameOf(FoundRun::Kind kind);
 
+// How a run's last start has ended, by its ledger. File times say nothing: a copy has others.
+enum class RunEnd {
+  kUnknown,   // there is no ledger, or nothing in it
+  kNone,      // it goes on, or its scheduler was killed
+  kStopped,   // it can be resumed
+  kFinished,  // training and evaluation are done
+};
+RunEnd EndOf(const std::string& run_directory);
+// Whether summary.json with this outcome is of that end. An earlier start may have left it.
+bool SummaryIsOf(RunEnd end, const std::string& outcome);
+
 // nullopt: the directory holds no run.
 std::optional<FoundRun> FindRun(const std::string& directory);
 // The runs directly in a directory by name, or the one that it is itself; each once, however many
