@@ -427,6 +427,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     std::error_code error;
     fs::create_directories(directory, error);
     const Status written = PassFailpoint(Failpoint::kSchedulerBeforeManifest)
+    effects.manifest->written_s = static_cast<uint64_t>(SecondsSince1970());
                                ? Failed("failpoint scheduler.before-manifest")
                                : WriteManifest(directory.string(), *effects.manifest);
     PassFailpoint(Failpoint::kSchedulerAfterManifest);

@@ -87,7 +87,7 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
       builder, kManifestFormat, manifest.run.value, manifest.name.c_str(), manifest.config.c_str(),
       manifest.epoch, manifest.batches, manifest.samples, manifest.train_samples, &done, &shards,
       manifest.ledger_position, manifest.slot_shard.empty() ? nullptr : &manifest.slot_shard,
-      manifest.train_checksum, manifest.preprocessor, manifest.segment);
+      manifest.train_checksum, manifest.preprocessor, manifest.segment, manifest.written_s);
   wire::FinishManifestBuffer(builder, root);
 
   const std::string path = fmt::format("{}/{}", directory, kManifestName);
@@ -139,6 +139,7 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   manifest.train_checksum = stored.train_checksum();
   manifest.preprocessor = stored.preprocessor();
   manifest.segment = stored.segment();
+  manifest.written_s = stored.written_s();
   if (stored.done() != nullptr) {
     for (const wire::DoneBatch* b : *stored.done())
       manifest.done.push_back({b->unit(), b->index()});

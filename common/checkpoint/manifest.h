@@ -51,6 +51,7 @@ struct Manifest {
   uint64_t preprocessor = 0;  // checksum of its file (layout.h); 0: the model's samples are numbers
   uint32_t segment =
       0;  // of a stream, from 1, to whose vocabulary the model has grown; 0: no stream
+  uint64_t written_s = 0;  // seconds since 1970; 0: unknown
 };
 
 // Writes `directory`/manifest: temporary file, fsync, rename, fsync of the directory.

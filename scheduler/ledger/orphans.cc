@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/base/process.h"
 #include "common/checkpoint/file_checksum.h"
 #include "common/checkpoint/layout.h"
 #include "common/config/stored_config.h"
@@ -106,6 +107,7 @@ Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committ
     return Failed(fmt::format("{}: cannot rename to {}: {}", orphan.string(), manifest->name,
                               error.message()));
   }
+  manifest->written_s = static_cast<uint64_t>(SecondsSince1970());
   return WriteManifest(checkpoint, *manifest);
 }
 

@@ -179,10 +179,10 @@ LoadPoint LoadsOf(const RunStatus& status, double elapsed_s) {
   return point;
 }
 
-StoredCheckpoint CheckpointOf(const Manifest& manifest, double written) {
+StoredCheckpoint CheckpointOf(const Manifest& manifest) {
   StoredCheckpoint checkpoint;
   checkpoint.name = manifest.name;
-  checkpoint.written = written;
+  checkpoint.written = static_cast<double>(manifest.written_s);
   checkpoint.samples = manifest.samples;
   checkpoint.batches = manifest.batches;
   checkpoint.shards = manifest.shards.size();
@@ -195,11 +195,15 @@ std::vector<StoredCheckpoint> CheckpointsIn(const std::string& directory) {
   for (const std::string& name : CompleteCheckpoints(directory)) {
     const fs::path path = fs::path(directory) / name;
     const Result<Manifest> manifest = ReadManifest(path.string());
+    if (!manifest.ok()) continue;
+    found.push_back(CheckpointOf(*manifest));
+    if (manifest->written_s > 0) continue;
+    // Of an earlier version: the file's time, which a copy does not keep.
     std::error_code error;
     const auto time = fs::last_write_time(path / kManifestName, error);
     if (!manifest.ok() || error) continue;
     const auto since = std::chrono::file_clock::to_sys(time).time_since_epoch();
-    found.push_back(CheckpointOf(*manifest, std::chrono::duration<double>(since).count()));
+    if (!error) found.back().written = std::chrono::duration<double>(since).count();
   }
   return found;
 }

@@ -79,7 +79,7 @@ struct StoredCheckpoint {
   uint64_t batches = 0;
   size_t shards = 0;
 };
-StoredCheckpoint CheckpointOf(const Manifest& manifest, double written);
+StoredCheckpoint CheckpointOf(const Manifest& manifest);
 // The complete checkpoints of a directory, oldest first, without those that cannot be read.
 std::vector<StoredCheckpoint> CheckpointsIn(const std::string& directory);
 

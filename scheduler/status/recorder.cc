@@ -88,7 +88,7 @@ void RunRecorder::OnExamples(const std::vector<EvaluatedSample>& samples) {
 }
 
 void RunRecorder::OnCheckpoint(const Manifest& manifest) {
-  history_.AddCheckpoint(CheckpointOf(manifest, WallClockSeconds()), kept_checkpoints_);
+  history_.AddCheckpoint(CheckpointOf(manifest), kept_checkpoints_);
 }
 
 void RunRecorder::OnRemoved(const std::string& checkpoints) {

@@ -32,6 +32,7 @@ Manifest SmallManifest() {
       {"shard-0", "server", 10, 200, {{"000009.sst", 150, 0xabcdef}}},
       {"shard-1", "server-2", 11, 201, {{"CURRENT", 16, 7}, {"000010.sst", 185, 8}}}};
   manifest.slot_shard = {0, 1, 1, 0};
+  manifest.written_s = 1'763'985'600;
   return manifest;
 }
 
@@ -46,7 +47,7 @@ bool Same(const Manifest& a, const Manifest& b) {
   return a.run == b.run && a.name == b.name && a.config == b.config && a.epoch == b.epoch &&
          a.batches == b.batches && a.samples == b.samples && a.train_samples == b.train_samples &&
          a.train_checksum == b.train_checksum && a.ledger_position == b.ledger_position &&
-         a.slot_shard == b.slot_shard &&
+         a.slot_shard == b.slot_shard && a.written_s == b.written_s &&
          std::equal(a.done.begin(), a.done.end(), b.done.begin(), b.done.end(), same_done) &&
          std::equal(a.shards.begin(), a.shards.end(), b.shards.begin(), b.shards.end(), same_shard);
 }

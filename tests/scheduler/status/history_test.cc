@@ -2,8 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+
+#include "common/checkpoint/layout.h"
+#include "tests/support/temp_directory.h"
 
 namespace dslide::history_test {
 namespace {
@@ -101,3 +105,17 @@ TEST_CASE("history: what is no number or no UTF-8 does not damage it") {
 
 }  // namespace
 }  // namespace dslide::history_test
+TEST_CASE("history: a checkpoint is as old as its manifest says, also in a copy") {
+  namespace fs = std::filesystem;
+  const TempDirectory directory;
+  Manifest manifest;
+  manifest.name = CheckpointName(1);
+  const std::string path = directory.path() + "/" + manifest.name;
+  fs::create_directory(path);
+  REQUIRE(WriteManifest(path, manifest).ok());  // of an earlier version
+  CHECK(CheckpointsIn(directory.path()).at(0).written > 1'763'985'600);
+  manifest.written_s = 1'763'985'600;
+  REQUIRE(WriteManifest(path, manifest).ok());
+  CHECK(CheckpointsIn(directory.path()).at(0).written == 1'763'985'600);
+}
+

@@ -295,6 +295,7 @@ Status TrainFrom::WriteCheckpoint(const std::string& checkpoints, const NewLabel
   const std::string directory = checkpoints + "/" + manifest.name;
   Result<ManifestShard> shard = WriteGrownShard(from_, config_, labels, directory, stopped);
   DSLIDE_RETURN_IF_ERROR(shard);
+  manifest.written_s = static_cast<uint64_t>(SecondsSince1970());
   manifest.shards.push_back(*std::move(shard));
   return WriteManifest(directory, manifest);
 }
