@@ -195,6 +195,30 @@ TEST_CASE("a run that is opened for fewer epochs than it has trained keeps them"
   CHECK(audit.missing == 0);
 }
 
+TEST_CASE("of a run that is opened for fewer epochs those that never begin are forgotten") {
+  Run run = Undisturbed();
+  Config more = SmallConfig(), fewer = SmallConfig();
+  more.train.epochs = 60;
+  fewer.train.epochs = 4;
+  const auto opened = [&](const Config& config) {
+    run.entries.push_back(LedgerOpened{{7}, FormatConfig(config), kTrainSamples, 0});
+    LedgerAccount account;
+    for (size_t n = 0; n < run.entries.size(); ++n) REQUIRE(account.Add(n, run.entries[n]).ok());
+    return account;
+  };
+  const uint64_t batches = BatchesPerEpoch(Train(), kTrainSamples);
+  CHECK(opened(more).epochs() == 60);
+  CHECK(opened(fewer).epochs() == 4);
+  CHECK(opened(fewer).batches_of_run() == 4 * batches);
+  CHECK(opened(SmallConfig()).epochs() == 3);
+  CHECK(opened(SmallConfig()).batches_of_run() == 3 * batches);
+  CHECK(run.Verify().clean());
+  // One that has begun stays.
+  opened(more);
+  run.entries.push_back(LedgerCounted{{3, 0, 0}, 10, "w"});
+  CHECK(opened(SmallConfig()).epochs() == 4);
+}
+
 TEST_CASE("a batch that counts again in the surviving history is duplicated") {
   Run run = Undisturbed();
   const size_t at = LastCounted(run);

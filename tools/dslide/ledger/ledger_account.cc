@@ -42,11 +42,18 @@ Status LedgerAccount::Take(const LedgerOpened& entry) {
   config_ = std::move(*config);
   if (is.open_vocabulary) return {};  // the plans tell of segments
   // Fewer epochs than have begun take nothing back.
-  const size_t epochs = std::max<size_t>(is.epochs, counts_.size());
+  const size_t epochs = std::max<size_t>(is.epochs, EpochsBegun());
   counts_.resize(epochs);
   samples_.assign(epochs, entry.train_samples);
   for (auto& epoch : counts_) epoch.resize(BatchesPerEpoch(is, entry.train_samples));
   return {};
+}
+
+size_t LedgerAccount::EpochsBegun() const {
+  size_t begun = counts_.size();
+  const auto counts = [&](size_t epoch) { return std::ranges::count(counts_[epoch], true) > 0; };
+  while (begun > epochs_done_ && !counts(begun - 1)) --begun;
+  return begun;
 }
 
 void LedgerAccount::AddSegment(uint32_t number, uint64_t samples) {
