@@ -30,6 +30,10 @@ std::string VersionOf(const std::string& path) {
                      file.st_size);
 }
 
+Error NoKeyHas(const std::string& name) {
+  return BadInput(fmt::format("no key has the name {}", Printable(name)));
+}
+
 }  // namespace
 
 bool RunKeys::Exist(const std::string& run_directory) {
@@ -42,7 +46,7 @@ Result<RunKeys> RunKeys::Open(const std::string& run_directory) {
   if (!Exist(run_directory)) {
     return BadInput(
         fmt::format("{}: has no keys; a run makes them when it listens outside loopback, or with "
-                    "security.encryption = always",
+                    "security.encryption = always; `dslide key init` draws them before",
                     Printable(run_directory)));
   }
   const std::string own = keys.directory_ + "/scheduler.key";
@@ -142,8 +146,22 @@ Status RunKeys::Change(const std::function<Status()>& change) {
   return Failed(fmt::format("{}: cannot be renamed: {}", waiting, error.message()));
 }
 
+bool RunKeys::HasName(const std::string& name) const {
+  return std::ranges::any_of(ring_.grants(),
+                             [&](const Grant& grant) { return grant.name == name; });
+}
+
+Result<MemberKey> RunKeys::KeyOf(const std::string& name) const {
+  if (!HasName(name)) return NoKeyHas(name);
+  std::error_code ignored;
+  return fs::exists(FileOf(name), ignored) ? ReadKeyFile(FileOf(name)) : Invitation();
+}
+
 Result<MemberKey> RunKeys::Invitation() const {
-  const Result<std::string> address = ReadWholeFile(directory_ + "/address");
+  const std::string path = directory_ + "/address";
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return MemberKey{"", scheduler_.public_key, std::nullopt};
+  const Result<std::string> address = ReadWholeFile(path);
   DSLIDE_RETURN_IF_ERROR(address);
   return MemberKey{address->substr(0, address->find('\n')), scheduler_.public_key, std::nullopt};
 }
@@ -151,8 +169,7 @@ Result<MemberKey> RunKeys::Invitation() const {
 Result<MemberKey> RunKeys::Allow(const Grant& grant, const std::optional<PublicKey>& own) {
   MemberKey key;
   const Status changed = Change([&]() -> Status {
-    const auto has_name = [&](const Grant& other) { return other.name == grant.name; };
-    if (std::ranges::any_of(ring_.grants(), has_name)) {
+    if (HasName(grant.name)) {
       return BadInput(
           fmt::format("{} has a key already; choose another name, or replace the key by "
                       "`dslide key rotate`",
@@ -207,7 +224,7 @@ Result<MemberKey> RunKeys::Rotate(const std::string& name, int64_t now_s, int64_
     for (const Grant& grant : ring_.grants()) {
       if (grant.name == name) newest = &grant;
     }
-    if (newest == nullptr) return BadInput(fmt::format("no key has the name {}", Printable(name)));
+    if (newest == nullptr) return NoKeyHas(name);
     Grant next = *newest;
     if (next.expires_s != 0) next.expires_s = now_s + (next.expires_s - next.added_s);
     next.added_s = now_s;

@@ -36,8 +36,13 @@ class RunKeys {
   // Reads the members' keys again if their file has changed. False: it has not.
   Result<bool> Refresh();
 
-  // Draws a key, or takes `own`, and writes the ring and, of a drawn key, its file. Returns what a
-  // member needs. Errors (kBadInput): a name that has a key already; KeyRing::Allow's.
+  // What a member with the key of a name needs: without its own key if that is not here, and
+  // without the scheduler's address until the scheduler listens. Errors (kBadInput): no key has the
+  // name.
+  Result<MemberKey> KeyOf(const std::string& name) const;
+
+  // Draws a key, or takes `own`, and writes the ring and, of a drawn key, its file. Returns
+  // KeyOf(). Errors (kBadInput): a name that has a key already; KeyRing::Allow's.
   Result<MemberKey> Allow(const Grant& grant, const std::optional<PublicKey>& own);
   Status Revoke(const std::string& name);
   Status Quarantine(const PublicKey& key, int64_t now_s);
@@ -56,7 +61,8 @@ class RunKeys {
   // were, unless it is that last step: then the key is in NAME.key.drawn.
   Status Change(const std::function<Status()>& change);
   Status Add(Grant grant, const std::optional<PublicKey>& own, MemberKey* key);
-  // What a member needs, without its own key.
+  bool HasName(const std::string& name) const;
+  // What any member needs. Without an address until the scheduler listens.
   Result<MemberKey> Invitation() const;
   Status WriteKeyOf(const std::string& name, const std::string& suffix, const MemberKey& key) const;
 

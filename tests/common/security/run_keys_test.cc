@@ -118,6 +118,36 @@ TEST_CASE_FIXTURE(Fixture, "run keys: keys are allowed, seen by a running schedu
   CHECK(of_scheduler.ring().Find(alices) == nullptr);
 }
 
+TEST_CASE_FIXTURE(Fixture, "run keys: keys are allowed before the scheduler listens") {
+  Result<RunKeys> keys = RunKeys::OpenOrDraw(run, kNow);
+  REQUIRE(keys.ok());
+  const PublicKey own = DrawKeyPair().public_key;
+  const Result<MemberKey> alice = keys->Allow(Worker("alice"), std::nullopt);
+  REQUIRE(alice.ok());
+  CHECK(alice->scheduler.empty());
+  CHECK(alice->secret_key);
+  REQUIRE(keys->Allow(Worker("bob"), own).ok());
+  REQUIRE(keys->Rotate("worker", kNow, kNow + 1).ok());
+  CHECK(keys->KeyOf("alice")->scheduler.empty());
+  const Result<SchedulerAccess> early = AccessFrom("", keys->FileOf("alice"));
+  REQUIRE_FALSE(early.ok());
+  CHECK(early.error().kind == ErrorKind::kTryLater);
+  REQUIRE(keys->Publish(kAddress).ok());
+  for (const char* name : {"alice", "worker", "server"}) {
+    CAPTURE(name);
+    const Result<MemberKey> key = keys->KeyOf(name);
+    REQUIRE(key.ok());
+    CHECK(key->scheduler == kAddress);
+    CHECK(key->secret_key);
+  }
+  CHECK(TextOf(*keys->KeyOf("alice")->secret_key) == TextOf(*alice->secret_key));
+  const Result<MemberKey> bob = keys->KeyOf("bob");
+  REQUIRE(bob.ok());
+  CHECK(bob->scheduler == kAddress);
+  CHECK_FALSE(bob->secret_key);
+  CHECK(keys->KeyOf("carol").error().message == "no key has the name carol");
+}
+
 TEST_CASE_FIXTURE(Fixture, "run keys: a member's own key is let in, and its secret is nowhere") {
   RunKeys keys = Draw();
   const KeyPair own = DrawKeyPair();

@@ -53,12 +53,23 @@ Result<RunKeys> KeysOf(const ParsedArguments& arguments) {
   return RunKeys::Open(arguments.Positional().front());
 }
 
+const char* ProgramOf(KeyRole role) {
+  if (role == KeyRole::kServer) return "dslide-server";
+  return role == KeyRole::kWorker ? "dslide-worker" : "dslide status";
+}
+
 // What its holder needs, for standard output; what to do with it, for standard error.
-void PrintInvitation(const MemberKey& key, const Grant& grant, const std::string& file) {
+void PrintInvitation(const MemberKey& key, const Grant& grant, const std::string& file,
+                     const std::string& run) {
+  if (key.scheduler.empty()) {
+    fmt::print(stderr,
+               "{} {} may join. The join string is there when the scheduler listens, which is when "
+               "it has read its data:\n  dslide key join {} --name {}\n",
+               NameOf(grant.role), grant.name, run, grant.name);
+    return;
+  }
   fmt::print("{}\n", JoinString(key));
-  const char* program = grant.role == KeyRole::kServer   ? "dslide-server"
-                        : grant.role == KeyRole::kWorker ? "dslide-worker"
-                                                         : "dslide status";
+  const char* program = ProgramOf(grant.role);
   if (key.secret_key) {
     fmt::print(stderr,
                "whoever has this line joins as {} {}; it is a secret. It is in {} too:\n  {} --key "
@@ -99,7 +110,7 @@ Status Allow(const ParsedArguments& arguments) {
   }
   const Result<MemberKey> key = keys->Allow(grant, own);
   DSLIDE_RETURN_IF_ERROR(key);
-  PrintInvitation(*key, grant, keys->FileOf(grant.name));
+  PrintInvitation(*key, grant, keys->FileOf(grant.name), arguments.Positional().front());
   return {};
 }
 
@@ -120,11 +131,12 @@ Status DrawBefore(const ParsedArguments& arguments) {
 Status ShowJoin(const ParsedArguments& arguments) {
   const Result<RunKeys> keys = KeysOf(arguments);
   DSLIDE_RETURN_IF_ERROR(keys);
-  const Result<MemberKey> key = ReadKeyFile(keys->FileOf(arguments.Get("name")));
+  const Result<MemberKey> key = keys->KeyOf(arguments.Get("name"));
   DSLIDE_RETURN_IF_ERROR(key);
   if (key->scheduler.empty() || !key->scheduler_key) {
-    return TryLater(fmt::format("{}: does not have the scheduler's address yet",
-                                keys->FileOf(arguments.Get("name"))));
+    return TryLater(fmt::format(
+        "{}: its scheduler does not listen yet; it writes its address when it has read its data",
+        arguments.Positional().front()));
   }
   fmt::print("{}\n", JoinString(*key));
   return {};
@@ -162,7 +174,8 @@ Status Rotate(const ParsedArguments& arguments) {
   const std::string name = arguments.Get("name");
   const Result<MemberKey> key = keys->Rotate(name, now_s, now_s + *overlap);
   DSLIDE_RETURN_IF_ERROR(key);
-  PrintInvitation(*key, keys->ring().grants().back(), keys->FileOf(name));
+  PrintInvitation(*key, keys->ring().grants().back(), keys->FileOf(name),
+                  arguments.Positional().front());
   return {};
 }
 
@@ -181,7 +194,8 @@ int KeyInitCommand(int argc, char** argv) {
 int KeyJoinCommand(int argc, char** argv) {
   CommandLine line =
       RunLine("dslide key join RUN --name NAME",
-              "Prints the join string of a key whose file is in RUN/keys. It is a secret.");
+              "Prints the join string of a key. It is a secret, unless the member has a key of its "
+              "own.");
   line.Required("name", "NAME", "the key's name: server, worker, observer, operator, or another");
   return RunExecutable("dslide key join", line, argc, argv, ShowJoin);
 }
@@ -189,7 +203,7 @@ int KeyJoinCommand(int argc, char** argv) {
 int KeyAllowCommand(int argc, char** argv) {
   CommandLine line = RunLine("dslide key allow RUN --role ROLE --name NAME [options]",
                              "Lets a member join a run, also while it goes on, and prints its join "
-                             "string.");
+                             "string, once the scheduler listens.");
   line.Required("role", "ROLE",
                 "worker, server, observer (sees the status) or operator (commands)");
   line.Required("name", "NAME", "what the key is called in status and logs");
