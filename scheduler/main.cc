@@ -14,7 +14,9 @@ Status Schedule(const ParsedArguments& arguments) {
   const bool resume = Resumes(arguments);
   if (resume && file->empty()) file = StoredConfig(arguments.Get("run-dir"));
   DSLIDE_RETURN_IF_ERROR(file);
-  Result<Config> config = LoadConfig(*file, arguments.All("set"));
+  const Result<Overrides> overrides = OverridesOf(arguments);
+  DSLIDE_RETURN_IF_ERROR(overrides);
+  Result<Config> config = LoadConfig(*file, *overrides);
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
   Result<uint32_t> memory_mb = 0;
@@ -35,6 +37,7 @@ int main(int argc, char** argv) {
   dslide::CommandLine line("dslide-scheduler --config FILE --run-dir DIRECTORY [options]",
                            "Leases work to workers, keeps the roster, coordinates checkpoints.");
   line.Required("run-dir", "DIRECTORY", "where the run's records and checkpoints go");
+  dslide::DeclareDataOptions(&line);
   dslide::DeclareResumeOptions(&line);
   line.Option("server-memory-mb", "N",
               "what each of cluster.servers will have: refuse at once a model that does not fit");

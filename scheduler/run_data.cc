@@ -179,7 +179,7 @@ Status CheckDataFiles(const TrainConfig& train) {
     return BadInput("train.test = -: only train.data can be standard input; name a file");
   }
   if (train.data.empty()) {
-    return BadInput("train.data is not set; name the training file by --set train.data=FILE");
+    return BadInput("train.data is not set; name the training file by --data FILE");
   }
   for (const auto& [key, path] :
        {std::pair("train.data", train.data), {"train.test", train.test}}) {
@@ -187,7 +187,7 @@ Status CheckDataFiles(const TrainConfig& train) {
     if (path == "-" || is_stream || !IsReadOnce(path)) continue;
     return BadInput(
         fmt::format("{} = {} is read once, and a run that goes on reads it again; name a file, or "
-                    "give training data on standard input by --set train.data=-",
+                    "give training data on standard input by --data -",
                     key, path));
   }
   DSLIDE_RETURN_IF_ERROR(CheckFile("train.test", train.test));

@@ -13,6 +13,7 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "common/base/nearest.h"
+#include "common/config/config_keys.h"
 
 namespace dslide {
 namespace {
@@ -126,9 +127,21 @@ const CommandLine::Declared* CommandLine::Find(std::string_view name) const {
 Error CommandLine::UnknownOption(const std::string& given) const {
   std::vector<std::string> known;
   for (const Declared& option : options_) known.push_back("--" + option.name);
+  // People give keys of the configuration as options, too.
+  const size_t options = known.size();
+  const bool has_keys = Find("set") != nullptr && Find("help-config") != nullptr;
+  for (const ConfigKey& key : ConfigKeys()) {
+    if (has_keys) known.push_back("--" + key.name);
+  }
   const std::string* nearest = Nearest(given, known);
-  const std::string remedy = nearest == nullptr ? "--help lists the known ones"
-                                                : fmt::format("did you mean {}?", *nearest);
+  std::string remedy = "--help lists the known ones";
+  if (nearest != nullptr) {
+    const auto at = static_cast<size_t>(nearest - known.data());
+    const std::string meant =
+        at < options ? *nearest
+                     : fmt::format("--set {}=...", ConfigKeys()[at - options].FullName());
+    remedy = fmt::format("did you mean {}?", meant);
+  }
   return BadInput(fmt::format("unknown option {}; {}", Printable(given), remedy));
 }
 

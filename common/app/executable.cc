@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <net/if.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -39,6 +40,12 @@ std::string Given(const std::string& setting, const std::string& value) {
 bool NamesNoAddress(const std::string& bound) {
   const std::optional<TcpAddress> tcp = ParseTcp(bound);
   return tcp && (!WhyNotDialable(bound).empty() || if_nametoindex(tcp->host.c_str()) != 0);
+}
+
+const ConfigKey* KeyOf(const std::string& assignment) {
+  std::string name = assignment.substr(0, assignment.find('='));
+  std::erase(name, ' ');
+  return FindConfigKey(name);
 }
 
 // Every user of this machine can read the command line of every process.
@@ -117,6 +124,27 @@ Status CheckNotLent(const Config& config) {
       "dslide-server, in a file of their own (configs/volunteer.ini)");
 }
 
+void DeclareDataOptions(CommandLine* line) {
+  line->Option("data", "FILE", "training data (train.data); -: standard input");
+  line->Option("test", "FILE", "samples to evaluate on (train.test)");
+}
+
+Result<Overrides> OverridesOf(const ParsedArguments& arguments) {
+  Overrides overrides = arguments.All("set");
+  for (const std::string option : {"data", "test"}) {
+    if (!arguments.Declares(option) || !arguments.Has(option)) continue;
+    const std::string key = "train." + option;
+    const ConfigKey* known = FindConfigKey(key);
+    if (std::ranges::any_of(arguments.All("set"),
+                            [&](const std::string& set) { return KeyOf(set) == known; })) {
+      return BadInput(
+          fmt::format("{} is given twice, by --{} and by --set; give one of them", key, option));
+    }
+    overrides.push_back(key + "=" + arguments.Get(option));
+  }
+  return overrides;
+}
+
 void DeclareOwnConfigOptions(CommandLine* line) {
   line->Option("config", "FILE", "what this machine's owner allows: [idle] (INI)");
   line->Repeated("set", "SECTION.KEY=VALUE", "override a value of the file");
@@ -165,12 +193,6 @@ Result<std::string> StoredConfig(const std::string& run_directory) {
 }
 
 namespace {
-
-const ConfigKey* KeyOf(const std::string& assignment) {
-  std::string name = assignment.substr(0, assignment.find('='));
-  std::erase(name, ' ');
-  return FindConfigKey(name);
-}
 
 std::vector<std::string> Ignored(const Overrides& overrides, bool ConfigKey::*by_itself) {
   std::vector<std::string> lines;

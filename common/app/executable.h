@@ -31,6 +31,13 @@ Result<Config> ConfigFromArguments(const ParsedArguments& arguments);
 // Refuses [idle], which is for the owners of lent machines, in the configuration of a run.
 Status CheckNotLent(const Config& config);
 
+// --data and --test, for whatever begins a run: they say what --set train.data=FILE and --set
+// train.test=FILE say.
+void DeclareDataOptions(CommandLine* line);
+// The values of --set and, as far as they are declared, of --data and --test. Errors (kBadInput): a
+// file is named in both ways.
+Result<Overrides> OverridesOf(const ParsedArguments& arguments);
+
 // The same options for a worker, which reads its owner's [idle] only, and a server.
 void DeclareOwnConfigOptions(CommandLine* line);
 Result<Config> OwnConfigFromArguments(const ParsedArguments& arguments);

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "common/app/executable.h"
 #include "common/base/random.h"
 
 namespace dslide {
@@ -82,6 +83,43 @@ TEST_CASE("command line: help and version need nothing else") {
   CHECK(Parsed(Example(), {"--help"}).Has("help"));
   CHECK(Parsed(Example(), {"-h"}).Has("help"));
   CHECK(Parsed(Example(), {"--quiet", "--version"}).Has("version"));
+}
+
+TEST_CASE("command line: a key of the configuration that is given as an option") {
+  CommandLine line("program", "Does it.");
+  line.Option("config", "FILE", "configuration");
+  line.Option("servers", "N", "servers to start");
+  line.Repeated("set", "SECTION.KEY=VALUE", "a value");
+  CHECK(ErrorOf(line, {"--epochs", "5"}) == "unknown option --epochs; --help lists the known ones");
+  line.Flag("help-config", "list the keys");  // an executable that has keys
+  CHECK(ErrorOf(line, {"--epochs", "5"}) ==
+        "unknown option --epochs; did you mean --set train.epochs=...?");
+  CHECK(ErrorOf(line, {"--epoch=5"}) ==
+        "unknown option --epoch; did you mean --set train.epochs=...?");
+  CHECK(ErrorOf(line, {"--data", "x"}) ==
+        "unknown option --data; did you mean --set train.data=...?");
+  CHECK(ErrorOf(line, {"--server", "2"}) == "unknown option --server; did you mean --servers?");
+}
+
+TEST_CASE("command line: training data may be named by options of their own") {
+  CommandLine line("program", "Does it.");
+  DeclareDataOptions(&line);
+  DeclareConfigOptions(&line);
+  const auto overrides = [&](const std::vector<std::string>& arguments) {
+    return OverridesOf(*line.Parse(arguments));
+  };
+  CHECK(overrides({})->empty());
+  CHECK(*overrides({"--test", "b", "--set", "train.epochs=3", "--data", "a"}) ==
+        Overrides{"train.epochs=3", "train.data=a", "train.test=b"});
+  const auto twice = overrides({"--data", "a", "--set", "train.data = c"});
+  REQUIRE_FALSE(twice.ok());
+  CHECK(twice.error().kind == ErrorKind::kBadInput);
+  CHECK(twice.error().message ==
+        "train.data is given twice, by --data and by --set; give one of them");
+  CommandLine other("program", "Does it.");
+  other.Option("data", "FILE", "something else");
+  other.Repeated("set", "SECTION.KEY=VALUE", "a value");
+  CHECK(OverridesOf(*other.Parse(std::vector<std::string>{}))->empty());
 }
 
 TEST_CASE("command line: errors") {

@@ -135,9 +135,11 @@ Result<Task> GenerateTask(const ParsedArguments& arguments, Config config) {
 }
 
 Result<Task> TaskFrom(const ParsedArguments& arguments) {
-  Result<Config> config = ConfigFromArguments(arguments);
+  const Result<Overrides> overrides = OverridesOf(arguments);
+  DSLIDE_RETURN_IF_ERROR(overrides);
+  Result<Config> config = LoadConfig(arguments.Get("config"), *overrides);
   DSLIDE_RETURN_IF_ERROR(config);
-  if (arguments.Has("data")) config->train.data = arguments.Get("data");
+  DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
   if (!GivesSizes(arguments) && !config->train.data.empty()) return ReadTask(*std::move(config));
   if (arguments.Has("data")) {
     return BadInput("--data and sizes such as --features: give one of them");

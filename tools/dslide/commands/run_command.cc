@@ -326,13 +326,15 @@ Status StartRun(const ParsedArguments& arguments) {
   if (from.empty() && fs::exists(directory + "/" + kLedgerName, error)) {
     from = directory + "/config.ini";
   }
-  const Result<Config> config = LoadConfig(from, arguments.All("set"), base);
+  const Result<Overrides> overrides = OverridesOf(arguments);
+  DSLIDE_RETURN_IF_ERROR(overrides);
+  const Result<Config> config = LoadConfig(from, *overrides, base);
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
   if (is_new && config->cluster.scheduler_bind == kAnyPort) {
     words.insert(words.end(), {"--set", fmt::format("cluster.scheduler_bind={}", kAnyPort)});
   }
-  for (const std::string& value : arguments.All("set")) {
+  for (const std::string& value : *overrides) {
     words.insert(words.end(), {"--set", value});
   }
   NewDirectories made(fs::path(directory) / "logs");
@@ -373,11 +375,12 @@ Status StartRun(const ParsedArguments& arguments) {
 }
 
 int StartCommand(int argc, char** argv) {
-  CommandLine line("dslide run start RUN [--config FILE] [--set SECTION.KEY=VALUE]...",
+  CommandLine line("dslide run start RUN [--data FILE] [--config FILE] [options]",
                    "Starts a scheduler in the background: begins the run, or goes on with it. It "
                    "listens at any free port of this machine unless the configuration says where. "
                    "Servers and workers are started by themselves (RUN/scheduler.address).");
   line.Positional("RUN", "its run directory", 1, 1);
+  DeclareDataOptions(&line);
   DeclareConfigOptions(&line);
   return RunExecutable("dslide run start", line, argc, argv, StartRun);
 }

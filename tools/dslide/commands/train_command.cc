@@ -100,7 +100,9 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
 
 Result<Launch> Prepare(const ParsedArguments& arguments) {
   Launch launch;
-  launch.overrides = arguments.All("set");
+  Result<Overrides> overrides = OverridesOf(arguments);
+  DSLIDE_RETURN_IF_ERROR(overrides);
+  launch.overrides = *std::move(overrides);
   launch.config_file = arguments.Get("config");
   Result<std::string> run_directory = RunDirectory(arguments);
   DSLIDE_RETURN_IF_ERROR(run_directory);
@@ -190,7 +192,7 @@ Status Train(const ParsedArguments& arguments) {
 
 int TrainCommand(int argc, char** argv) {
   CommandLine line(
-      "dslide train [options]",
+      "dslide train --data FILE [options]",
       "Starts a cluster on this machine, trains, and follows it to the end. Ctrl-C, SIGTERM or a "
       "terminal that closes writes a checkpoint and stops; a second signal stops at once.");
   line.Option("servers", "N", "servers to start (cluster.servers)");
@@ -198,6 +200,7 @@ int TrainCommand(int argc, char** argv) {
   line.Option("run-dir", "DIRECTORY", "where the run's files go; runs/run-N if not given");
   DeclareResumeOptions(&line);
   line.Option(
+  DeclareDataOptions(&line);
       "from", "MODEL",
       "begin a new run with the model of an earlier one: its run directory or a checkpoint");
   DeclareConfigOptions(&line);

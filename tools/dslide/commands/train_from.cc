@@ -153,8 +153,7 @@ Status TrainFrom::ReadConfig() {
 Status TrainFrom::ReadData() {
   const std::string& path = config_.train.data;
   if (path.empty()) {
-    return BadInput(
-        "--from: train.data is not set; name the training file by --set train.data=FILE");
+    return BadInput("--from: train.data is not set; name the training file by --data FILE");
   }
   if (path == "-") {
     return BadInput("--from: train.data=- is read once, but --from reads data twice; name a file");
@@ -295,8 +294,8 @@ Status TrainFrom::WriteCheckpoint(const std::string& checkpoints, const NewLabel
   const std::string directory = checkpoints + "/" + manifest.name;
   Result<ManifestShard> shard = WriteGrownShard(from_, config_, labels, directory, stopped);
   DSLIDE_RETURN_IF_ERROR(shard);
-  manifest.written_s = static_cast<uint64_t>(SecondsSince1970());
   manifest.shards.push_back(*std::move(shard));
+  manifest.written_s = static_cast<uint64_t>(SecondsSince1970());
   return WriteManifest(directory, manifest);
 }
 

@@ -99,7 +99,7 @@ Status CheckBeginning(const std::string& path, const TextConfig& text) {
 Status CheckData(const Config& config) {
   const TrainConfig& train = config.train;
   if (train.data.empty()) {
-    return BadInput("train.data is empty: name the training file by --set train.data=FILE");
+    return BadInput("train.data is empty: name the training file by --data FILE");
   }
   for (const auto& [key, path] :
        {std::pair("train.data", train.data), {"train.test", train.test}}) {
@@ -113,7 +113,7 @@ Status CheckData(const Config& config) {
   return BadInput(fmt::format(
       "train.test is empty: settings are compared on samples that are not trained on; divide the "
       "training file (dslide data split {} --share 0.1 --part dev.jsonl --rest train.jsonl, say) "
-      "and name the small part by --set train.test=FILE",
+      "and name the small part by --test FILE",
       train.data));
 }
 
@@ -121,8 +121,9 @@ Result<TuneTask> NewTask(const ParsedArguments& arguments) {
   TuneTask task;
   Config launched;
   launched.cluster.scheduler_bind = kLaunchedBind;
-  Result<Config> config =
-      LoadConfig(arguments.Get("config"), arguments.All("set"), std::move(launched));
+  const Result<Overrides> overrides = OverridesOf(arguments);
+  DSLIDE_RETURN_IF_ERROR(overrides);
+  Result<Config> config = LoadConfig(arguments.Get("config"), *overrides, std::move(launched));
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
   task.base = std::move(*config);
@@ -154,7 +155,9 @@ Result<TuneTask> StoredTask(const ParsedArguments& arguments, const std::string&
   task->base = std::move(*base);
   TuneTask asked = *task;
   DSLIDE_RETURN_IF_ERROR(ReadOptions(arguments, &asked));
-  if (arguments.Has("config") || arguments.Has("set")) {
+  const auto given = [&](const char* option) { return arguments.Has(option); };
+  constexpr const char* kConfiguring[] = {"config", "set", "data", "test"};
+  if (std::ranges::any_of(kConfiguring, given)) {
     Result<TuneTask> again = NewTask(arguments);
     DSLIDE_RETURN_IF_ERROR(again);
     again->base.cluster.servers = asked.servers;
@@ -189,13 +192,14 @@ Status Tune(const ParsedArguments& arguments) {
 
 int TuneCommand(int argc, char** argv) {
   CommandLine line(
-      "dslide tune --set train.data=FILE --set train.test=FILE [options]",
+      "dslide tune --data FILE --test FILE [options]",
       "Finds good settings by successive halving: many candidates are trained for a few epochs, "
       "the\n"
       "best third of them three times as long, and so on. The configuration that was given is one\n"
       "of them. Leaves the best model, and the settings that reproduce it in RUN/best.ini. "
       "Measure\n"
       "it on a third file: the best of many figures on train.test is a little too good.");
+  DeclareDataOptions(&line);
   line.Option("minutes", "N", "the time that it may take", "30");
   line.Option("run-dir", "DIRECTORY", "where its files go; runs/tune-N if not given");
   line.Repeated("search", "KEY=A,B,...", "try these only; a learning rate may be 0.5x");
