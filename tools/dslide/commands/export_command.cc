@@ -13,6 +13,7 @@
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/export/exports.h"
+#include "tools/dslide/model/model_argument.h"
 #include "tools/dslide/model/model_source.h"
 
 namespace dslide {
@@ -62,7 +63,9 @@ Status Export(const ParsedArguments& arguments) {
     return BadInput(
         fmt::format("--rows {}: must be {} for {}", rows, fmt::join(all_rows, " or "), to));
   }
-  const std::string& from = arguments.Positional().front();
+  const Result<NamedModel> named = ModelFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(named);
+  const std::string& from = named->path;
   if (format == Format::kModel && IsModelFile(from)) {
     return BadInput(fmt::format("{} is a model file already; name the run directory", from));
   }
@@ -102,7 +105,7 @@ int ExportCommand(int argc, char** argv) {
       "word2vec's text (.txt) or binary\n(.bin) format. A .dslide has "
       "features' rows in bf16, and neurons' in\nbf16 and int8. `--rows int8` leaves "
       "out the neurons' bf16: a smaller file, whose scores are a little\noff.");
-  line.Positional("MODEL", "a run directory, a checkpoint, or a model file", 1, 1);
+  DeclareModel(&line);
   line.Required("to", "FILE", "where to write");
   line.Option("rows", "bf16|int8|fp32",
               ".dslide: bf16 or int8; .safetensors: bf16 or fp32; others: fp32");

@@ -11,6 +11,7 @@
 #include "common/data/measures/metrics.h"
 #include "server/executor/executor.h"
 #include "tools/dslide/data/data_paths.h"
+#include "tools/dslide/model/model_argument.h"
 #include "tools/dslide/model/search_choice.h"
 
 namespace dslide {
@@ -42,10 +43,8 @@ Status CheckFit(const RankingTask& task, const XcHeader* header, const Inference
 }  // namespace
 
 CommandLine RankingCommandLine(const std::string& name, const std::string& summary) {
-  CommandLine line(fmt::format("dslide {} --checkpoint MODEL --data FILE [options]", name),
-                   summary);
-  line.Required("checkpoint", "MODEL",
-                "a run directory, a checkpoint, or a file by `dslide export`");
+  CommandLine line(fmt::format("dslide {} MODEL --data FILE [options]", name), summary);
+  DeclareModel(&line);
   line.Required("data", "FILE",
                 "samples in the form of the training data, plain, .gz or .zst; -: standard input");
   line.Option("top-k", "K", "labels a sample", "5");
@@ -60,7 +59,9 @@ CommandLine RankingCommandLine(const std::string& name, const std::string& summa
 
 Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments) {
   RankingTask task;
-  task.checkpoint = arguments.Get("checkpoint");
+  const Result<NamedModel> model = ModelFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(model);
+  task.checkpoint = model->path;
   const Result<std::string> data = InputPath(arguments.Get("data"));
   DSLIDE_RETURN_IF_ERROR(data);
   task.data = *data;

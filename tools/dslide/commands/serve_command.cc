@@ -21,6 +21,7 @@
 #include "common/base/process.h"
 #include "common/security/token.h"
 #include "tools/dslide/commands/commands.h"
+#include "tools/dslide/model/model_argument.h"
 #include "tools/dslide/serve/router.h"
 #include "tools/dslide/serve/served_source.h"
 
@@ -39,7 +40,9 @@ struct Task {
 
 Result<Task> TaskFrom(const ParsedArguments& arguments) {
   Task task;
-  task.model = arguments.Get("model");
+  const Result<NamedModel> model = ModelFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(model);
+  task.model = model->path;
   task.bind = arguments.Get("bind");
   task.name = arguments.Get("name");
   const auto number = [&](const char* option, uint32_t least, uint32_t most,
@@ -216,10 +219,9 @@ Status Serve(const ParsedArguments& arguments) {
 }  // namespace
 
 int ServeCommand(int argc, char** argv) {
-  CommandLine line("dslide serve --model MODEL [options]",
+  CommandLine line("dslide serve MODEL [options]",
                    "Answers prediction requests over HTTP, as JSON; / is a form to try it.");
-  line.Required("model", "MODEL",
-                "a file by `dslide export`, or a run directory, whose newest checkpoint is served");
+  DeclareModel(&line);
   line.Option("bind", "ADDRESS", "where to listen", "tcp://127.0.0.1:8080");
   line.Option("name", "NAME", "of the model, in paths of the Annif and inference APIs", "dslide");
   line.Option("search", "auto|exact|scan|index",

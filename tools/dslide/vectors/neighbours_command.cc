@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/app/executable.h"
+#include "tools/dslide/model/model_argument.h"
 #include "tools/dslide/model/model_source.h"
 #include "tools/dslide/vectors/vector_commands.h"
 #include "tools/dslide/vectors/word_tests.h"
@@ -16,6 +17,8 @@ namespace dslide {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMostWords = 1000;
 
 double Percent(uint64_t part, uint64_t all) {
   return all == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(all);
@@ -120,7 +123,9 @@ Status PrintPairs(const WordVectors& vectors, const std::string& path, bool json
 }
 
 Status Neighbours(const ParsedArguments& arguments) {
-  const std::span<const std::string> words = std::span(arguments.Positional()).subspan(1);
+  const Result<NamedModel> named = ModelFrom(arguments, kMostWords);
+  DSLIDE_RETURN_IF_ERROR(named);
+  const std::span<const std::string> words = named->more;
   const bool analogy = arguments.Has("analogy");
   const std::string questions = arguments.Get("questions"), pairs = arguments.Get("pairs");
   if (analogy && words.size() != 3) return BadInput("--analogy: expected three words");
@@ -131,11 +136,11 @@ Status Neighbours(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(k);
   ModelSourceOptions options;
   options.index = false;
-  const auto model = LoadModel(arguments.Positional().front(), options);
+  const auto model = LoadModel(named->path, options);
   DSLIDE_RETURN_IF_ERROR(model);
   Result<WordVectors> vectors = WordVectors::Of(*model);
   if (!vectors.ok()) {
-    return BadInput(fmt::format("{}: {}", arguments.Positional().front(), vectors.error().message));
+    return BadInput(fmt::format("{}: {}", named->path, vectors.error().message));
   }
   const Result<Asked> asked = AskedOf(*vectors, words, analogy);
   DSLIDE_RETURN_IF_ERROR(asked);
@@ -153,8 +158,7 @@ int NeighboursCommand(int argc, char** argv) {
                    "Prints the words whose vectors are nearest to that of each WORD, by their "
                    "cosines. MODEL was trained\non words or sessions (text.format), or on text. "
                    "--questions and --pairs measure the vectors.");
-  line.Positional("MODEL [WORD...]", "a run directory, a checkpoint, or a model file; words", 1,
-                  1001);
+  DeclareModel(&line, "[WORD...]", kMostWords);
   line.Option("top-k", "K", "neighbours of a word", "10");
   line.Flag("analogy", "of three words: what the third is to as the first is to the second");
   line.Option("questions", "FILE", "measure on analogies: lines of four words, ': section' lines");
