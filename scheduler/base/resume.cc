@@ -11,21 +11,26 @@
 namespace dslide {
 namespace {
 
+// What to do with other data: a run goes on with its own.
+constexpr const char* kOtherData =
+    "name the same train.data, or begin a new run with this one's model: dslide train --from RUN "
+    "--run-dir NEW --data FILE";
+
 // Other data may have the same number of samples, features and labels.
 Status CheckSameSamples(const RunInputs& inputs, uint64_t checksum) {
   if (checksum == 0 || checksum == inputs.train_checksum) return {};
-  return BadInput(
-      fmt::format("--resume: {} has other samples than this run started with; name the same "
-                  "train.data, or begin again in another --run-dir",
-                  inputs.config.train.data));
+  return BadInput(fmt::format("--resume: {} has other samples than this run started with; {}",
+                              inputs.config.train.data, kOtherData));
 }
 
 // `where`: the configuration `then` is stored.
 Status CheckSameKeys(const Config& now, const Config& then, const std::string& where) {
   const ConfigKey* key = FixedKeyThatDiffers(WithoutGrowth(now), WithoutGrowth(then));
   if (key == nullptr) return {};
-  return BadInput(fmt::format("--resume: {} is {} but {} in {}; it cannot change", key->FullName(),
-                              key->field.format(now), key->field.format(then), where));
+  const bool by_data = key->FullName() == "model.features" || key->FullName() == "model.labels";
+  return BadInput(fmt::format("--resume: {} is {} but {} in {}; {}", key->FullName(),
+                              key->field.format(now), key->field.format(then), where,
+                              by_data ? kOtherData : "it cannot change"));
 }
 
 // What a stored row holds and which batches there are must be as when `checkpoint` was written.
@@ -33,9 +38,8 @@ Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const C
                       const std::string& checkpoint) {
   const std::string where = "checkpoint " + checkpoint;
   if (manifest.train_samples != inputs.EpochSamples()) {
-    return BadInput(
-        fmt::format("--resume: the number of training samples is {} but {} in {}; it cannot change",
-                    inputs.EpochSamples(), manifest.train_samples, where));
+    return BadInput(fmt::format("--resume: the number of training samples is {} but {} in {}; {}",
+                                inputs.EpochSamples(), manifest.train_samples, where, kOtherData));
   }
   DSLIDE_RETURN_IF_ERROR(CheckSameSamples(inputs, manifest.train_checksum));
   return CheckSameKeys(inputs.config, stored, where);
@@ -91,9 +95,8 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
   const LedgerState& ledger = inputs->ledger;
   if (ledger.opened) {
     if (ledger.run.train_samples != inputs->EpochSamples()) {
-      return BadInput(
-          fmt::format("--resume: the run has {} training samples, not {}; name the same train.data",
-                      ledger.run.train_samples, inputs->EpochSamples()));
+      return BadInput(fmt::format("--resume: the run has {} training samples, not {}; {}",
+                                  ledger.run.train_samples, inputs->EpochSamples(), kOtherData));
     }
     DSLIDE_RETURN_IF_ERROR(CheckSameSamples(*inputs, ledger.run.train_checksum));
     inputs->run = ledger.run.run;

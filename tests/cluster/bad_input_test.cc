@@ -1,6 +1,7 @@
 // A mistake of the user is named in one line, with exit code 2, and leaves nothing that looks
 // complete.
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -248,7 +249,17 @@ TEST_CASE("--resume refuses what is not the run that began") {
   REQUIRE(run.Train()->Wait() == 0);
   // As many samples, features and labels as before.
   WriteSamples(run.Path("other.txt"), kSamples, 3);
-  const std::string other = run.Path("other.txt") + " has other samples than this run started with";
+  const std::string remedy =
+      "; name the same train.data, or begin a new run with this one's model: dslide train --from "
+      "RUN --run-dir NEW --data FILE";
+  const std::string other =
+      run.Path("other.txt") + " has other samples than this run started with" + remedy;
+  WriteSamples(run.Path("fewer.txt"), kSamples - 1, 3);
+  refused({"--data", run.Path("fewer.txt"), "--set", "train.epochs=4"},
+          fmt::format("--resume: the run has {} training samples, not {}{}", kSamples, kSamples - 1,
+                      remedy));
+  Write(run.Path("wide.txt"), "1 301 200\n1 300:1\n");
+  refused({"--data", run.Path("wide.txt"), "--set", "train.epochs=4"}, remedy);
   refused({"--set", "train.data=" + run.Path("other.txt"), "--set", "train.epochs=4"}, other);
   fs::rename(run.run_directory() + "/ledger", run.Path("ledger"));  // the checkpoint tells as well
   refused({"--set", "train.data=" + run.Path("other.txt"), "--set", "train.epochs=4"}, other);

@@ -98,6 +98,8 @@ TEST_CASE("a run learns from text, and its model names labels") {
   CHECK(run.Run("dslide", train) == 2);
   CHECK(run.last_errors().find("has other samples than this run started with") !=
         std::string::npos);
+  CHECK(run.last_errors().find("or begin a new run with this one's model: dslide train --from") !=
+        std::string::npos);
 }
 
 TEST_CASE("a model of stems, characters and hashes is one in every command") {
