@@ -112,8 +112,11 @@ void SlotLoads::MeasureExecutors(Server& server, const LoadReport& report) {
   }
   double busy_sum = 0;
   for (const float busy : report.busy) busy_sum += busy;
-  server.busy_share =
+  const double busy_now =
       executors == 0 ? 0 : std::clamp(busy_sum / static_cast<double>(executors), 0.0, 1.0);
+  server.busy_share +=
+      (busy_now - server.busy_share) * Weight(report.interval_ms, server.busy_reports);
+  server.busy_reports++;
   if (report.batches == 0 || executors == 0) return;
   core_capacity_.reset();
   if (server.executor_work.size() != executors) {
@@ -278,6 +281,27 @@ std::vector<double> SlotLoads::RelativeLoads(std::span<const Incarnation> server
     relative[i] = load > 0 ? relative[i] / Capacity(servers[i]) * capacity / load : 1.0;
   }
   return relative;
+}
+
+std::vector<double> SlotLoads::MeasuredLoads(std::span<const Incarnation> servers,
+                                             std::span<const uint16_t> slot_owner) const {
+  std::vector<double> loads(servers.size(), 0.0);
+  std::vector<bool> has_slots(servers.size());
+  for (const uint16_t owner : slot_owner) {
+    if (owner < servers.size()) has_slots[owner] = true;
+  }
+  double sum = 0, count = 0;
+  for (size_t i = 0; i < servers.size(); ++i) {
+    if (!has_slots[i]) continue;
+    const Server& server = Get(servers[i]);
+    if (server.busy_reports == 0) return RelativeLoads(servers, slot_owner);
+    loads[i] = server.busy_share;
+    sum += loads[i];
+    ++count;
+  }
+  if (sum == 0) return RelativeLoads(servers, slot_owner);
+  for (double& load : loads) load *= count / sum;
+  return loads;
 }
 
 double SlotLoads::Imbalance(std::span<const Incarnation> servers,

@@ -71,7 +71,7 @@ class SlotLoads {
   double Capacity(Incarnation server) const;
   bool CapacityMeasured(Incarnation server) const;
   bool CapacitiesMeasured(std::span<const Incarnation> servers) const;  // of all
-  double BusyShare(Incarnation server) const;  // of its executors, in the last report, [0, 1]
+  double BusyShare(Incarnation server) const;  // of its executors, smoothed, [0, 1]
   // Largest over mean work of its executors; 1 if it has one executor, or nothing was measured.
   // What balancing within the server can still gain.
   double ExecutorSkew(Incarnation server) const;
@@ -88,6 +88,12 @@ class SlotLoads {
 
   // Load over capacity of each server, relative to the mean of all (planner.h).
   std::vector<double> RelativeLoads(std::span<const Incarnation> servers,
+                                    std::span<const uint16_t> slot_owner) const;
+  // What people are shown as the servers' loads: the measured shares of time that their executors
+  // worked, relative to the mean. The planner's loads are estimates of these, and others for a
+  // while when slots have moved or a newcomer is not believed yet. They stand in until all servers
+  // with slots have reported.
+  std::vector<double> MeasuredLoads(std::span<const Incarnation> servers,
                                     std::span<const uint16_t> slot_owner) const;
   // The largest relative load.
   double Imbalance(std::span<const Incarnation> servers,
@@ -110,7 +116,8 @@ class SlotLoads {
     uint64_t disk_bytes = 0;
     uint64_t memory_used_bytes = 0;
     uint64_t slot_bytes = 0;            // of the last report
-    double busy_share = 0;              // of the last report
+    double busy_share = 0;              // smoothed
+    uint32_t busy_reports = 0;          // that it is made of
     double work = 0;                    // recent, by executors that were busy enough to measure
     double busy_s = 0;                  // of those executors
     uint32_t reports = 0;               // with batches

@@ -20,7 +20,7 @@ std::vector<SeatStatus> SeatsOf(const Cluster& cluster) {
   std::vector<SeatStatus> seats(plan.servers.size());
   if (seats.empty()) return seats;
   const std::vector<double> loads =
-      cluster.loads.RelativeLoads(IncarnationsOf(plan), plan.slot_owner);
+      cluster.loads.MeasuredLoads(IncarnationsOf(plan), plan.slot_owner);
   for (size_t i = 0; i < seats.size(); ++i) {
     seats[i].load = loads[i];
     seats[i].vacant = cluster.roster.Find(plan.servers[i].incarnation) == nullptr;

@@ -35,7 +35,7 @@ enum class RunPhase {
 // What a server's reports say.
 struct ServerFigures {
   double capacity = 0;       // work per second
-  double busy = 0;           // of its executors, [0, 1]
+  double busy = 0;           // SlotLoads::BusyShare()
   double executor_skew = 1;  // largest over mean work
   uint64_t memory_used = 0;
   uint64_t memory_limit = 0;  // 0: not known
@@ -44,7 +44,7 @@ struct ServerFigures {
 // A server's place in the plan.
 struct SeatStatus {
   size_t slots = 0;
-  double load = 0;      // over capacity, relative to the mean of all servers
+  double load = 0;      // SlotLoads::MeasuredLoads()
   bool vacant = false;  // its server is not in the roster
 };
 

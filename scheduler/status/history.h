@@ -62,7 +62,7 @@ struct EvaluationPoint {
 
 struct LoadPoint {
   struct Server {
-    double load = 0;  // over capacity, relative to the mean of all servers
+    double load = 0;  // as SeatStatus has it
     size_t slots = 0;
   };
   double elapsed_s = 0;

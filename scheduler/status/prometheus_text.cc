@@ -109,10 +109,11 @@ void AddCare(const RunStatus& status, const CheckpointCare& care, Metrics* metri
 
 void AddServers(const RunStatus& status, Metrics* metrics) {
   auto& slots = metrics->Gauges("dslide_server_slots", "Slots of the server");
-  auto& load = metrics->Gauges("dslide_server_load_ratio",
-                               "Load over capacity of the server, relative to the mean");
-  auto& busy = metrics->Gauges("dslide_server_busy_ratio",
-                               "Share of the time that the server's executors work");
+  auto& load =
+      metrics->Gauges("dslide_server_load_ratio", "How busy the server is, relative to the mean");
+  auto& busy =
+      metrics->Gauges("dslide_server_busy_ratio",
+                      "Share of the time that the server's executors work, over some 10 s");
   auto& used = metrics->Gauges("dslide_server_memory_bytes",
                                "Memory of the server's rows, hash tables and kept replies");
   auto& limit = metrics->Gauges("dslide_server_memory_limit_bytes",

@@ -140,13 +140,14 @@ function workerSummary(all) {
 
 function showTiles(status) {
   const last = status.evaluations.at(-1);
+  const most = Math.max(0, ...status.members.map(member => member.load ?? 0));
   const tiles = [
     ['P@1', last ? percent(last.p_at_1) : '–', last ? 'best ' + percent(status.best_p_at_1) : ''],
     ['loss', status.loss === undefined ? '–' : fixed(status.loss, 3), ''],
     ['samples a second', fixed(status.figures['samples per second']), ''],
     ['bytes a sample', fixed(status.figures['bytes per sample']), ''],
     ['time left', status.eta_s >= 0 && status.progress < 1 ? duration(status.eta_s) : '–', ''],
-    ['busiest server', fixed(status.imbalance, 2), 'of the mean'],
+    ['busiest server', most > 0 ? fixed(most, 2) : '–', 'of the mean'],
     [
       'slots moved',
       fixed(status.moves.slots_moved),

@@ -35,7 +35,7 @@ class LoadStrips {
     const scale = element(
       'span',
       {class: 'soft'},
-      'load over capacity, of the mean: ',
+      'busy, of the mean: ',
       element(
         'span',
         {class: 'span'},

@@ -131,6 +131,34 @@ TEST_CASE("a slot's load goes with it, and what covers a part of an interval doe
   CHECK(loads.Load(0) == doctest::Approx(5));
 }
 
+// A joiner that is not believed yet, and slots that have moved: estimates differ from what is.
+TEST_CASE("what people are shown as load agrees with how busy servers are") {
+  SlotLoads loads(std::vector<uint64_t>(4));
+  loads.Add(kA, 1, 0);
+  loads.Add(kB, 1, 0, /*newcomer=*/true);
+  const std::vector<Incarnation> servers = {kA, kB};
+  const std::vector<uint16_t> slot_owner = {0, 0, 1, 1};
+  loads.Report(kA, MakeReport(0, {20, 20}, 10, {0.8f}), 0);
+  // Nothing is measured of B: its load is estimated.
+  CHECK(loads.MeasuredLoads(servers, slot_owner) == loads.RelativeLoads(servers, slot_owner));
+  loads.Report(kB, MakeReport(2, {20, 20}, 10, {0.2f}), 0);
+  const std::vector<double> estimated = loads.RelativeLoads(servers, slot_owner);
+  CHECK(estimated[1] == doctest::Approx(1));  // at first no faster than A
+  const std::vector<double> shown = loads.MeasuredLoads(servers, slot_owner);
+  CHECK(shown[0] == doctest::Approx(1.6));
+  CHECK(shown[1] == doctest::Approx(0.4));
+  CHECK(shown[0] / shown[1] == doctest::Approx(loads.BusyShare(kA) / loads.BusyShare(kB)));
+  // Both are of some time, and one report changes neither by much; a pause leaves the loads.
+  loads.Report(kB, MakeReport(2, {20, 20}, 10, {1.0f}), 0);
+  const double ratio = loads.BusyShare(kA) / loads.BusyShare(kB);
+  CHECK(loads.BusyShare(kB) == doctest::Approx(0.6));
+  const std::vector<double> later = loads.MeasuredLoads(servers, slot_owner);
+  CHECK(later[0] / later[1] == doctest::Approx(ratio));
+  // A server without slots has no load, and is not in the mean.
+  const std::vector<double> one = loads.MeasuredLoads(servers, std::vector<uint16_t>{0, 0, 0, 0});
+  CHECK(one == std::vector<double>{1.0, 0.0});
+}
+
 TEST_CASE("the planner's input") {
   SlotLoads loads(std::vector<uint64_t>(4));
   loads.Add(kA, 1, 1000);

@@ -253,9 +253,12 @@ std::string MoveLine(const Json& moves) {
 
 std::string BalanceLines(const Json& status) {
   std::string lines;
-  if (const auto imbalance = NumberAt(status, "imbalance")) {
-    lines = fmt::format("busiest server {:.2f} times the mean\n", *imbalance);
+  const Json& members = PartAt(status, "members");
+  double most = 0;
+  for (size_t i = 0; members.is_array() && i < members.size(); ++i) {
+    most = std::max(most, NumberAt(members[i], "load").value_or(0));
   }
+  if (most > 0) lines = fmt::format("busiest server {:.2f} times the mean\n", most);
   const Json& moves = PartAt(status, "moves");
   return moves.is_object() ? lines + MoveLine(moves) : lines;
 }
