@@ -256,7 +256,7 @@ def check_report(browser, runs):
         summary = json.load(file)
     cells = browser.texts("td")
     assert cells[cells.index("P@1 %") + 1] == f"{100 * summary['p_at_1']:.2f}", cells
-    assert cells[cells.index("train.batch") + 1 :][:2] == ["32", "128"], cells
+    assert cells[cells.index("train.batch") + 1 :][:2] == ["32", "0 → 128"], cells
     assert "train.unit_batches" not in cells, "a key that has its default"
     assert any(cell.startswith("step-") for cell in cells) and set(
         browser.texts(".chips li")
@@ -271,7 +271,7 @@ def check_report(browser, runs):
     check_page(browser, LIVE_CHARTS)
     assert browser.text("#name") == f"2 runs: {NAME}, two"
     cells = browser.texts("td")
-    assert cells[cells.index("train.epochs") + 1 :][:3] == ["100000", "4", "16"], cells
+    assert cells[cells.index("train.epochs") + 1 :][:3] == ["100000", "4", "0 → 16"], cells
     assert "train.batch" not in cells, "a key that does not differ"
     curves = browser.evaluate(
         "[...document.querySelectorAll('polyline')].map(line => line.dataset.name)"

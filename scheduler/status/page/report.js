@@ -1,6 +1,6 @@
 // The report of one run, or of several in comparison. A run is
-//   {name, state, finished, history, summary, so_far, config: [[key, value, default], ...]}
-// `history` as /api/history, `summary` as summary.json or null; `so_far`: the costs of a run without
+//   {name, state, finished, history, summary, so_far, config: [[key, value, usual, default], ...]}
+// `usual`: what the key would be without a value, which may be derived. `history` as /api/history, `summary` as summary.json or null; `so_far`: the costs of a run without
 // a summary, or null.
 'use strict';
 
@@ -125,8 +125,23 @@ function showConfiguration(host) {
     .filter(([key, value, usual]) =>
       several ? values.some(other => other.get(key) !== value) : value !== usual,
     )
-    .map(([key, , usual]) => ({key, usual}));
+    .map(([key, , usual, plain]) => ({key, usual, plain}));
   const said = value => (value === '' ? '(none)' : value);
+  const isDerived = row => row.usual !== row.plain;
+  const notes = [
+    rows.length === 0
+      ? several
+        ? 'No key differs.'
+        : 'All keys have their defaults.'
+      : several
+        ? 'What differs between the runs.'
+        : 'What differs from the defaults.',
+  ];
+  if (rows.some(isDerived))
+    notes.push(
+      'Behind an arrow is what the default means with the data and the other keys' +
+        (several ? ' of the first run.' : '.'),
+    );
   new TableCard(
     host,
     'Configuration',
@@ -137,19 +152,14 @@ function showConfiguration(host) {
         kind: 'text',
         value: row => said(values[run.hue].get(row.key) ?? ''),
       })),
-      {head: 'default', kind: 'text', value: row => said(row.usual)},
+      {
+        head: 'default',
+        kind: 'text',
+        value: row => said(row.plain) + (isDerived(row) ? ' → ' + said(row.usual) : ''),
+      },
     ],
     several ? 'wide tall' : 'tall',
-  ).show(
-    rows,
-    rows.length === 0
-      ? several
-        ? 'No key differs.'
-        : 'All keys have their defaults.'
-      : several
-        ? 'What differs between the runs.'
-        : 'What differs from the defaults.',
-  );
+  ).show(rows, notes.join(' '));
 }
 
 function showRuns(host) {

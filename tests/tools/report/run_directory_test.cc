@@ -90,6 +90,11 @@ TEST_CASE("run directory: lives follow each other, and all files are read") {
   for (const Json& key : (*run)["config"]) other += key[1] != key[2];
   CHECK(other == 2);  // epochs and batch, not the learning rate, which follows it
 }
+  for (const Json& key : (*run)["config"]) {
+    if (key[0] != "train.batch") continue;
+    CHECK(key == Json({"train.batch", "64", "128", "0"}));  // the default is derived to 128 here
+  }
+  CHECK(history["lost"] == Json::parse(R"([{"at_s":14,"server":"s-2"}])"));
 
 TEST_CASE("run directory: a default is what derivation gives for the run's other settings") {
   Setup setup;

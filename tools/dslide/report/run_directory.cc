@@ -171,10 +171,10 @@ Status AddOptionalFiles(const std::string& directory, RunHistory* history) {
   return {};
 }
 
-// [key, value, default] of every key. The default is what the key would be without a value, with
-// all other keys as they are. Where the data was not recorded, values are those of large data, and
-// the kind of the neurons is taken for the derived one. Of a run of dslide train it is what the
-// same launch on this machine would set.
+// [key, value, usual, default] of every key. `usual` is what the key would be without a value, with
+// all other keys as they are: the default, or what is derived in its place. Where the data was not
+// recorded, values are those of large data, and the kind of the neurons is taken for the derived
+// one. Of a run of dslide train it is what the same launch on this machine would set.
 OrderedJson ConfigJson(const Config& config, const Recorded& recorded) {
   std::optional<DataFacts> data = recorded.data;
   if (!data) {
@@ -185,6 +185,7 @@ OrderedJson ConfigJson(const Config& config, const Recorded& recorded) {
   if (config.cluster.scheduler_bind == kLaunchedBind) {  // by dslide train
     plain.cluster.scheduler_bind = kLaunchedBind;
     plain.cluster.executors = LaunchedExecutors(config.cluster.servers);
+  const Config defaults;
   }
   OrderedJson json = OrderedJson::array();
   for (const ConfigKey& key : ConfigKeys()) {
@@ -194,7 +195,8 @@ OrderedJson ConfigJson(const Config& config, const Recorded& recorded) {
       ResolveNormalize(recorded.median_length, &usual.train);
       ResolveConfig(config.model.features, config.model.labels, &usual, *data);
     }
-    json.push_back({key.FullName(), key.field.format(config), key.field.format(usual)});
+    json.push_back({key.FullName(), key.field.format(config), key.field.format(usual),
+                    key.field.format(defaults)});
   }
   return json;
 }
