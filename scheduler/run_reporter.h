@@ -57,6 +57,7 @@ class RunReporter {
   void Notice(const std::string& line);
   void Warning(const std::string& line);
 
+  void OnLost(const std::string& server) { recorder_.OnLost(server, ElapsedSeconds()); }
   void OnEpoch(uint32_t epochs_trained);
   void OnEvaluation(const EvaluationResult& result);
   void OnExamples(const std::vector<EvaluatedSample>& samples) { recorder_.OnExamples(samples); }

@@ -417,6 +417,7 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     if (access_) access_->Quarantine(one.member, SecondsSince1970());
     access_read_ms_ = 0;
   }
+  for (const std::string& server : effects.lost_servers) reporter_.OnLost(server);
   for (const std::string& notice : effects.notices) reporter_.Notice(notice);
   for (const std::string& line : effects.tunings) terminal_.Debug(line);
   if (effects.epoch_done) reporter_.OnEpoch(*effects.epoch_done);
@@ -426,8 +427,8 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
     const fs::path directory = fs::path(core_.run().checkpoint_directory) / effects.manifest->name;
     std::error_code error;
     fs::create_directories(directory, error);
-    const Status written = PassFailpoint(Failpoint::kSchedulerBeforeManifest)
     effects.manifest->written_s = static_cast<uint64_t>(SecondsSince1970());
+    const Status written = PassFailpoint(Failpoint::kSchedulerBeforeManifest)
                                ? Failed("failpoint scheduler.before-manifest")
                                : WriteManifest(directory.string(), *effects.manifest);
     PassFailpoint(Failpoint::kSchedulerAfterManifest);

@@ -59,6 +59,11 @@ void Outbox::DecideOnce(std::string line, int64_t now_ms) {
   Decide(std::move(line), now_ms);
 }
 
+void Outbox::Depart(const Member& member, bool lost, std::string why, int64_t now_ms) {
+  if (lost && member.role == Role::kServer) effects_.lost_servers.push_back(member.name);
+  journal_.AddDeparture(member, lost, std::move(why), now_ms);
+}
+
 void Outbox::Record(LedgerEntry entry) {
   effects_.ledger.push_back(std::move(entry));
   ledger_entries_++;

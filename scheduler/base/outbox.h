@@ -49,9 +49,7 @@ class Outbox {
   void Tune(PeerLine kind, std::string line, int64_t now_ms);
   // As Decide(), unless the last decision has the same words.
   void DecideOnce(std::string line, int64_t now_ms);
-  void Depart(const Member& member, bool lost, std::string why, int64_t now_ms) {
-    journal_.AddDeparture(member, lost, std::move(why), now_ms);
-  }
+  void Depart(const Member& member, bool lost, std::string why, int64_t now_ms);
 
   // Not inlined: GCC 12 warns of reading other kinds of entries where it knows the kind.
   [[gnu::noinline]] void Record(LedgerEntry entry);

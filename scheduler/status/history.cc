@@ -201,7 +201,6 @@ std::vector<StoredCheckpoint> CheckpointsIn(const std::string& directory) {
     // Of an earlier version: the file's time, which a copy does not keep.
     std::error_code error;
     const auto time = fs::last_write_time(path / kManifestName, error);
-    if (!manifest.ok() || error) continue;
     const auto since = std::chrono::file_clock::to_sys(time).time_since_epoch();
     if (!error) found.back().written = std::chrono::duration<double>(since).count();
   }
@@ -224,6 +223,11 @@ void RunHistory::Add(LoadPoint point) {
 void RunHistory::AddEvent(double elapsed_s, std::string text) {
   events_.push_back({elapsed_s, std::move(text)});
   if (events_.size() > kEvents) events_.pop_front();
+}
+
+void RunHistory::AddLoss(ServerLoss loss) {
+  losses_.push_back(std::move(loss));
+  if (losses_.size() > kLosses) losses_.pop_front();
 }
 
 void RunHistory::AddCheckpoint(StoredCheckpoint checkpoint, size_t keep) {
@@ -273,6 +277,10 @@ OrderedJson RunHistory::Json(double now) const {
   json["events"] = OrderedJson::array();
   for (const RunEvent& event : events_) {
     json["events"].push_back({{"at_s", Short(event.elapsed_s)}, {"text", event.text}});
+  }
+  json["lost"] = OrderedJson::array();
+  for (const ServerLoss& loss : losses_) {
+    json["lost"].push_back({{"at_s", Short(loss.elapsed_s)}, {"server", loss.server}});
   }
   json["checkpoints"] = OrderedJson::array();
   for (const StoredCheckpoint& c : checkpoints_) {

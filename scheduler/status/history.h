@@ -98,6 +98,12 @@ struct RunEvent {
   std::string text;
 };
 
+// A server with slots was lost: training stopped until it or another had taken its place.
+struct ServerLoss {
+  double elapsed_s = 0;
+  std::string server;
+};
+
 class RunHistory {
  public:
   static constexpr size_t kProgress = 360;
@@ -105,6 +111,7 @@ class RunHistory {
   static constexpr size_t kLoads = 240;
   static constexpr size_t kLoadCells = 8192;  // of all servers
   static constexpr size_t kEvents = 120;      // older ones are forgotten
+  static constexpr size_t kLosses = 120;      // the same
 
   explicit RunHistory(RunFacts facts = {}) : facts_(std::move(facts)) {}
 
@@ -112,6 +119,7 @@ class RunHistory {
   void Add(const EvaluationPoint& point) { evaluations_.Add(point); }
   void Add(LoadPoint point);
   void AddEvent(double elapsed_s, std::string text);
+  void AddLoss(ServerLoss loss);
   const std::deque<RunEvent>& events() const { return events_; }  // oldest first
   void SetExamples(std::vector<Example> examples) { examples_ = std::move(examples); }
   void SetCheckpoints(std::vector<StoredCheckpoint> all) { checkpoints_ = std::move(all); }
@@ -129,6 +137,7 @@ class RunHistory {
   Thinned<EvaluationPoint, kEvaluations> evaluations_;
   Thinned<LoadPoint, kLoads> loads_;
   std::deque<RunEvent> events_;
+  std::deque<ServerLoss> losses_;
   std::vector<StoredCheckpoint> checkpoints_;
   std::vector<Example> examples_;
 };

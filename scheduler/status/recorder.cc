@@ -68,6 +68,11 @@ void RunRecorder::OnNotice(const std::string& text, double elapsed_s) {
   metrics_.Append(NoticeRecord(text, elapsed_s));
 }
 
+void RunRecorder::OnLost(const std::string& server, double elapsed_s) {
+  history_.AddLoss({elapsed_s, server});
+  metrics_.Append(LostRecord(server, elapsed_s));
+}
+
 void RunRecorder::OnEpoch(uint32_t epochs_trained, double elapsed_s) {
   history_.AddEvent(elapsed_s,
                     fmt::format("{} {} done", is_stream_ ? "segment" : "epoch", epochs_trained));

@@ -50,6 +50,8 @@ class RunRecorder {
   // Every second, for the history.
   void OnReading(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);
   void OnNotice(const std::string& text, double elapsed_s);
+  // A server with slots, which stopped training.
+  void OnLost(const std::string& server, double elapsed_s);
   void OnEpoch(uint32_t epochs_trained, double elapsed_s);
   const std::deque<RunEvent>& events() const { return history_.events(); }
   void OnEvaluation(const EvaluationResult& result, double elapsed_s);

@@ -81,13 +81,23 @@ std::string StartRecord(const RunContext& run, double time) {
   return json.dump();
 }
 
-std::string NoticeRecord(const std::string& text, double elapsed_s) {
-  OrderedJson json;
-  json["event"] = "notice";
-  json["elapsed_s"] = elapsed_s;
-  json["text"] = text;
-  // A path in it may not be UTF-8.
+namespace {
+
+// An event with one text. A path or a name in it may not be UTF-8.
+std::string TextRecord(const char* event, const char* key, const std::string& text,
+                       double elapsed_s) {
+  const OrderedJson json = {{"event", event}, {"elapsed_s", elapsed_s}, {key, text}};
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string NoticeRecord(const std::string& text, double elapsed_s) {
+  return TextRecord("notice", "text", text, elapsed_s);
+}
+
+std::string LostRecord(const std::string& server, double elapsed_s) {
+  return TextRecord("lost", "server", server, elapsed_s);
 }
 
 std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s) {

@@ -14,6 +14,7 @@ namespace dslide {
 // which is a line too; `time`: seconds since 1970.
 std::string StartRecord(const RunContext& run, double time);
 std::string NoticeRecord(const std::string& text, double elapsed_s);
+std::string LostRecord(const std::string& server, double elapsed_s);
 std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s);
 // The same for people.
 std::string EvaluationLine(const EvaluationResult& result, bool is_stream);

@@ -176,6 +176,41 @@ def check_live(browser, url):
     check_page(browser, LIVE_CHARTS)
 
 
+def kill_child(parent, name):
+    """Kills the process that `dslide train` has started under a name."""
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                is_child = int(file.read().rsplit(")", 1)[1].split()[1]) == parent.pid
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+                words = file.read().split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if is_child and name in words:
+            return os.kill(pid, signal.SIGKILL)
+    raise AssertionError(f"no process {name}")
+
+
+LOSSES = "document.querySelectorAll('.chart:not([hidden]) .loss').length"
+
+
+def check_loss(browser, url, training):
+    """A server that is lost leaves a mark in every chart, and in its row of the loads."""
+    browser.size(1200, 900)
+    browser.open(url)
+    browser.wait("document.querySelectorAll('polyline').length >= 10")
+    assert browser.evaluate(LOSSES) == 0
+    kill_child(training, "server-2")
+    browser.wait(f"{LOSSES} >= {len(LIVE_CHARTS)}")
+    legend = browser.texts(".chart .legend")[0]
+    assert re.search(r"✕ server-2 was lost at 0:\d\d", legend), legend
+    assert browser.evaluate("document.querySelectorAll('[data-server=server-2] .loss').length") == 1
+    assert browser.evaluate("document.querySelectorAll('[data-server=server-1] .loss').length") == 0
+    browser.evaluate("document.querySelector('input[value=epochs]').click()")
+    assert browser.evaluate(LOSSES) == len(LIVE_CHARTS)
+    check_page(browser, LIVE_CHARTS)
+
+
 class Replay(http.server.BaseHTTPRequestHandler):
     """Serves recorded pages."""
 
@@ -276,6 +311,8 @@ def check_report(browser, runs):
     curves = browser.evaluate(
         "[...document.querySelectorAll('polyline')].map(line => line.dataset.name)"
     )
+    assert browser.evaluate(LOSSES) == len(LIVE_CHARTS)
+    assert f"{NAME}: server-2 was lost at 0:" in browser.texts(".chart .legend")[0]
     assert f"{NAME} P@1" in curves and "two P@1" in curves and "two loss" in curves, curves
     # Over epochs both begin at the same place.
     browser.evaluate("document.querySelector('input[value=epochs]').click()")
@@ -395,6 +432,7 @@ def main():
             assert sum(map(len, pages.values())) < MOST_BYTES, {
                 path: len(body) for path, body in pages.items()
             }
+            check_loss(browser, url, training)
             browser.open("about:blank")
         finally:
             training.send_signal(signal.SIGTERM)

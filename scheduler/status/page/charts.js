@@ -66,6 +66,12 @@ function swatch(hue, dash) {
   return box;
 }
 
+// "✕ server-2 was lost at 0:42"; of several the last.
+function lossText(losses) {
+  const all = losses.length > 1 ? '; ' + count(losses.length, 'loss', 'losses') + ' in all' : '';
+  return '✕ ' + losses.at(-1).text + all;
+}
+
 // A card with curves. The legend shows the last values, or those under the pointer; with the keyboard
 // the arrow keys move, Escape ends that.
 class Chart {
@@ -89,8 +95,10 @@ class Chart {
     addEventListener('resize', () => this.redraw());
   }
 
-  // series: {name, points, y, hue, dash}; `points` has columns, `y` is one of them.
-  draw(series, axis) {
+  // series: {name, points, y, hue, dash}; `points` has columns, `y` is one of them. `losses`: {x, text}
+  // of servers that were lost.
+  draw(series, axis, losses = []) {
+    this.losses = losses;
     this.series = series.filter(one => one.y && one.y.some(value => value !== null));
     this.axis = AXES[axis];
     this.card.hidden = this.series.length === 0;
@@ -103,6 +111,7 @@ class Chart {
     this.plot.replaceChildren();
     this.drawAxes();
     for (const one of this.series) this.drawCurve(one);
+    for (const one of this.losses) this.drawLoss(one);
     this.marks = shape('g');
     this.plot.append(this.marks);
     this.point(this.at);
@@ -112,6 +121,7 @@ class Chart {
         ', ' +
         this.series
           .map(one => one.name + ' ' + this.options.format(one.y.findLast(value => value !== null)))
+          .concat(this.losses.map(one => one.text))
           .join(', ') +
         '. Arrow keys show earlier values.',
     );
@@ -125,7 +135,9 @@ class Chart {
     const room = (high - low) * 0.06;
     this.low = this.options.fromZero ? 0 : low - room;
     this.high = high + room;
-    const xs = this.series.flatMap(one => this.axis.of(one.points));
+    const xs = this.series
+      .flatMap(one => this.axis.of(one.points))
+      .concat(this.losses.map(one => one.x));
     this.first = Math.min(0, ...xs);
     this.last = Math.max(...xs);
     if (this.last <= this.first) this.last = this.first + 1;
@@ -223,6 +235,20 @@ class Chart {
     }
   }
 
+  drawLoss({x: at, text}) {
+    const x = this.x(at),
+      y = this.top + 5;
+    const mark = shape('g', {class: 'loss'});
+    const title = shape('title');
+    title.textContent = text;
+    mark.append(
+      title,
+      shape('line', {x1: x, x2: x, y1: y, y2: this.height - this.bottom}),
+      shape('path', {d: `M${x - 4} ${y - 4}l8 8m0-8l-8 8`}),
+    );
+    this.plot.append(mark);
+  }
+
   valueAt(event) {
     const x = event.clientX - this.plot.getBoundingClientRect().left;
     const share = (x - this.left) / (this.width - this.left - this.right);
@@ -272,6 +298,7 @@ class Chart {
         element('b', {}, one.y[i] === null ? '–' : this.options.format(one.y[i])),
       );
     });
+    if (this.losses.length > 0) items.push(element('li', {class: 'lost'}, lossText(this.losses)));
     if (at !== null) {
       this.marks.prepend(
         shape('line', {

@@ -184,7 +184,7 @@ function showRuns(host) {
 // What a run has of its own.
 function showRun(host, run) {
   const of = title => (several ? run.name + ': ' + title[0].toLowerCase() + title.slice(1) : title);
-  new LoadStrips(host, of('Servers over time')).draw(run.history.loads);
+  new LoadStrips(host, of('Servers over time')).draw(run.history.loads, run.history.lost);
   new TableCard(
     host,
     of('Checkpoints'),

@@ -203,7 +203,7 @@ function showHistory() {
   setText(byId('facts'), factLine(run));
   setText(byId('files'), fileLine(run));
   curves.draw([{history: told, hue: 0, name: run.name}]);
-  strips.draw(told.loads);
+  strips.draw(told.loads, told.lost);
   examples.show(
     told.examples,
     told.examples.length > 0

@@ -58,8 +58,10 @@ class LoadStrips {
     addEventListener('resize', () => this.redraw());
   }
 
-  draw(loads) {
+  // `lost`: {at_s, server} of servers that were lost.
+  draw(loads, lost) {
     this.loads = loads;
+    this.lost = lost;
     this.card.hidden = loads.servers.length === 0;
     this.redraw();
   }
@@ -123,6 +125,10 @@ class LoadStrips {
         shape('path', {class: 'mark', d: gained ? `M${x} 3l5 8h-10z` : `M${x} 19l5-8h-10z`}),
       );
     }
+    for (const {at_s: at} of this.lost.filter(one => one.server === row.server.name)) {
+      const x = Math.max(5, Math.min(this.width - 5, (at / this.last) * this.width));
+      row.plot.append(shape('path', {class: 'loss', d: `M${x - 4} 7l8 8m0-8l-8 8`}));
+    }
     row.mark = shape('line', {class: 'cross', y1: 0, y2: 22, visibility: 'hidden'});
     row.plot.append(row.mark);
   }
@@ -177,9 +183,12 @@ class LoadStrips {
       this.said,
       at !== null
         ? 'at ' + duration(this.times[i])
-        : moves === 0
-          ? 'No slot has moved.'
-          : '▲ the server got slots, ▼ it gave some away',
+        : [
+            moves === 0
+              ? 'No slot has moved'
+              : '▲ the server got slots, ▼ it gave some away',
+            ...(this.lost.length > 0 ? ['✕ it was lost'] : []),
+          ].join(', ') + (moves === 0 ? '.' : ''),
     );
   }
 }

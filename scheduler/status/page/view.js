@@ -113,9 +113,29 @@ class CurveCards {
               })),
           ),
         this.axis,
+        runs.flatMap(run => lossMarks(run, this.axis, runs.length > 1)),
       ),
     );
   }
+}
+
+// Where servers were lost, for Chart.draw().
+function lossMarks(run, axis, several) {
+  const {lost, progress} = run.history;
+  return lost.map(({at_s: at, server}) => ({
+    x: axis === 'time' ? at : epochsAt(progress, at),
+    text: (several ? run.name + ': ' : '') + server + ' was lost at ' + duration(at),
+  }));
+}
+
+// How many epochs were trained at a time, between the points of `progress`.
+function epochsAt(progress, at) {
+  const {elapsed_s: times, epochs} = progress,
+    next = times.findIndex(time => time >= at);
+  if (next < 0) return epochs.at(-1) ?? 0;
+  const time = next > 0 ? times[next - 1] : 0,
+    done = next > 0 ? epochs[next - 1] : 0;
+  return done + ((epochs[next] - done) * (at - time)) / Math.max(times[next] - time, 1e-9);
 }
 
 // "14,231 samples, ..." of a run.

@@ -100,7 +100,12 @@ TEST_CASE("a departure says who is gone, and why") {
   CHECK(last.at_ms == 59);
   CHECK_FALSE(last.lost);
   CHECK(last.why == "left");
-  CHECK(out.Drain().notices.empty());
+  const SchedulerEffects effects = out.Drain();
+  CHECK(effects.notices.empty());
+  CHECK(effects.lost_servers == std::vector<std::string>(30, "server-7"));
+  member.role = Role::kWorker;  // which no batch waits for
+  out.Depart(member, true, "is silent", 60);
+  CHECK(out.Drain().lost_servers.empty());
 }
 
 }  // namespace

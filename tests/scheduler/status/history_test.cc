@@ -48,6 +48,7 @@ TEST_CASE("history: a run of any length stays small, and reaches from the start 
     history.Add(After(second, 1.0 / second, 512));
     history.Add(Loads(second, std::vector<size_t>(64, 4)));
     history.AddEvent(second, "event " + std::to_string(second));
+    history.AddLoss({static_cast<double>(second), "server-" + std::to_string(second)});
     if (second % 10 == 0)
       history.Add(EvaluationPoint{static_cast<double>(second), second / 10.0, {}});
   }
@@ -63,6 +64,8 @@ TEST_CASE("history: a run of any length stays small, and reaches from the start 
   CHECK(json["loads"]["elapsed_s"].size() * 64 <= RunHistory::kLoadCells + 64);
   CHECK(json["events"].size() == RunHistory::kEvents);
   CHECK(json["events"].back()["text"] == "event " + std::to_string(kSeconds));
+  CHECK(json["lost"].size() == RunHistory::kLosses);
+  CHECK(json["lost"].back()["server"] == "server-" + std::to_string(kSeconds));
   CHECK(TextOf(json).size() < 100'000);
 }
 
@@ -103,8 +106,6 @@ TEST_CASE("history: what is no number or no UTF-8 does not damage it") {
   CHECK(json["progress"]["loss"][0].is_null());
 }
 
-}  // namespace
-}  // namespace dslide::history_test
 TEST_CASE("history: a checkpoint is as old as its manifest says, also in a copy") {
   namespace fs = std::filesystem;
   const TempDirectory directory;
@@ -119,3 +120,5 @@ TEST_CASE("history: a checkpoint is as old as its manifest says, also in a copy"
   CHECK(CheckpointsIn(directory.path()).at(0).written == 1'763'985'600);
 }
 
+}  // namespace
+}  // namespace dslide::history_test

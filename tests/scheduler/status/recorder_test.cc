@@ -36,6 +36,7 @@ TEST_CASE("recorder: what happens is in the files and in the history") {
   RunRecorder recorder(setup.directory.path(), setup.run, LabelNames());
   REQUIRE(recorder.state().ok());
   recorder.OnNotice("slots move", 1.5);
+  recorder.OnLost("server-2", 1.75);
   EvaluationResult evaluation;
   evaluation.epoch = 2;
   evaluation.metrics.precision[0] = 0.5;
@@ -54,11 +55,14 @@ TEST_CASE("recorder: what happens is in the files and in the history") {
   CHECK(metrics.find("\"train_samples\":50") != std::string::npos);
   CHECK(metrics.find("{\"event\":\"notice\",\"elapsed_s\":1.5,\"text\":\"slots move\"}\n") !=
         std::string::npos);
+  CHECK(metrics.find("{\"event\":\"lost\",\"elapsed_s\":1.75,\"server\":\"server-2\"}\n") !=
+        std::string::npos);
   CHECK(ContentOf(setup.directory.path() + "/examples.jsonl") ==
         "{\"number\":5,\"labels\":[\"3\"],\"predicted\":[\"3\",\"7\"]}\n");
   const auto history = nlohmann::json::parse(recorder.HistoryText());
   CHECK(history["run"]["train_samples"] == 50);
   CHECK(history["events"][0]["text"] == "slots move");
+  CHECK(history["lost"] == nlohmann::json::parse(R"([{"at_s":1.75,"server":"server-2"}])"));
   CHECK(history["evaluations"]["p_at_1"][0] == 0.5);
   CHECK(history["examples"][0]["labels"][0] == "3");
   REQUIRE(history["checkpoints"].size() == 1);

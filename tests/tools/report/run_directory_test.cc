@@ -35,6 +35,7 @@ std::string Progress(double elapsed_s, double loss) {
 
 constexpr char kStart[] = R"({"event":"start","elapsed_s":0,"time":9,"train_samples":7,)"
                           "\"test_samples\":3}\n";
+constexpr char kLost[] = "{\"event\":\"lost\",\"elapsed_s\":4,\"server\":\"s-2\"}\n";
 constexpr char kNotice[] = "{\"event\":\"notice\",\"elapsed_s\":3,\"text\":\"slots move\"}\n";
 
 // A run directory of two lives of the scheduler, of which each was heard of for 10 s.
@@ -48,8 +49,8 @@ struct Setup {
     config.train.batch = 64;
     ResolveConfig(40, 20, &config);
     Write(path + "/config.ini", FormatConfig(config));
-    Write(path + "/metrics.jsonl",
-          kStart + Progress(5, 3.0) + Progress(10, 2.0) + kStart + kNotice + Progress(10, 1.0));
+    Write(path + "/metrics.jsonl", kStart + Progress(5, 3.0) + Progress(10, 2.0) + kStart +
+                                       kNotice + kLost + Progress(10, 1.0));
     Write(path + "/loads.jsonl", R"({"elapsed_s":5,"servers":[{"name":"s","slots":4,"load":1.5}]})"
                                  "\n");
     Write(path + "/examples.jsonl", R"({"number":1,"labels":["a"],"predicted":["b"]})"
@@ -89,12 +90,12 @@ TEST_CASE("run directory: lives follow each other, and all files are read") {
   size_t other = 0;
   for (const Json& key : (*run)["config"]) other += key[1] != key[2];
   CHECK(other == 2);  // epochs and batch, not the learning rate, which follows it
-}
   for (const Json& key : (*run)["config"]) {
     if (key[0] != "train.batch") continue;
     CHECK(key == Json({"train.batch", "64", "128", "0"}));  // the default is derived to 128 here
   }
   CHECK(history["lost"] == Json::parse(R"([{"at_s":14,"server":"s-2"}])"));
+}
 
 TEST_CASE("run directory: a default is what derivation gives for the run's other settings") {
   Setup setup;
@@ -179,12 +180,6 @@ TEST_CASE("run directory: a run that goes on has no summary, and may be writing 
 TEST_CASE(
     "run directory: the ledger says whether the summary is of the last life, not file times") {
   const Setup setup;
-  const auto before = fs::last_write_time(setup.path + "/metrics.jsonl") - std::chrono::hours(1);
-  fs::last_write_time(setup.path + "/summary.json", before);
-  CHECK((*ReadRunDirectory(setup.path))["summary"].is_null());
-}
-
-TEST_CASE("run directory: what is damaged or missing is named") {
   const std::string ledger = setup.path + "/ledger";
   const auto append = [&](const LedgerEntry& entry) {
     LedgerState state;
@@ -195,17 +190,27 @@ TEST_CASE("run directory: what is damaged or missing is named") {
   append(LedgerOpened{{7}, "", 7, 9});
   CHECK((*ReadRunDirectory(setup.path))["summary"].is_null());
   append(LedgerStopped{true});
-  {
-    const Setup setup;
+  const auto before = fs::last_write_time(setup.path + "/metrics.jsonl") - std::chrono::hours(1);
+  fs::last_write_time(setup.path + "/summary.json", before);
   CHECK((*ReadRunDirectory(setup.path))["summary"]["p_at_1"] == 0.5);
   append(LedgerOpened{{7}, "", 7, 9});
+  CHECK((*ReadRunDirectory(setup.path))["summary"].is_null());
+  append(LedgerStopped{false});
+  CHECK((*ReadRunDirectory(setup.path))["summary"]
+            .is_null());  // that of the end before says finished
+}
+
+TEST_CASE("run directory: what is damaged or missing is named") {
+  {
+    const Setup setup;
     Write(setup.path + "/metrics.jsonl", std::string(kStart) + "{\"event\": 3, \n" + kNotice);
     setup.CheckRefused(setup.path +
                        "/metrics.jsonl:2: not a JSON object; remove the line to "
                        "report without it");
   }
   for (const char* line : {"{\"event\":3}\n", "{}\n", "{\"event\":\"progress\",\"elapsed_s\":1}\n",
-                           "{\"event\":\"notice\",\"elapsed_s\":1,\"text\":[]}\n"}) {
+                           "{\"event\":\"notice\",\"elapsed_s\":1,\"text\":[]}\n",
+                           "{\"event\":\"lost\",\"elapsed_s\":1,\"server\":7}\n"}) {
     CAPTURE(line);
     const Setup setup;
     Write(setup.path + "/metrics.jsonl", std::string(kStart) + line);

@@ -145,6 +145,10 @@ Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts
       if (!IsEmpty(record)) add(ProgressOf(record, at_s, epochs));
     } else if (event == "evaluation") {
       add(EvaluationOf(record, at_s));
+    } else if (event == "lost") {
+      additions->push_back([loss = ServerLoss{at_s, record.at("server")}](RunHistory* history) {
+        history->AddLoss(loss);
+      });
     } else if (event == "notice") {
       additions->push_back([at_s, text = record.at("text").get<std::string>()](
                                RunHistory* history) { history->AddEvent(at_s, text); });
@@ -181,11 +185,11 @@ OrderedJson ConfigJson(const Config& config, const Recorded& recorded) {
     data.emplace();
     if (config.model.neurons == Neurons::kCentroids) data->label_repeats = 0;
   }
+  const Config defaults;
   Config plain;
   if (config.cluster.scheduler_bind == kLaunchedBind) {  // by dslide train
     plain.cluster.scheduler_bind = kLaunchedBind;
     plain.cluster.executors = LaunchedExecutors(config.cluster.servers);
-  const Config defaults;
   }
   OrderedJson json = OrderedJson::array();
   for (const ConfigKey& key : ConfigKeys()) {
@@ -215,12 +219,12 @@ Result<OrderedJson> SummaryOf(const std::string& directory, uint32_t starts) {
   if (summary.contains("outcome") && !summary["outcome"].is_string()) {
     return BadInput(fmt::format("{}: not a summary of a run (its outcome is no text)", path));
   }
+  if (!SummaryIsOf(EndOf(directory), summary.value("outcome", ""))) return OrderedJson();
   // Those of earlier versions counted the last start only.
   if (starts > 1 && !summary.contains("whole_run")) summary["whole_run"] = false;
   return summary;
 }
 
-  if (!SummaryIsOf(EndOf(directory), summary.value("outcome", ""))) return OrderedJson();
 // What the totals of a run without a summary say; null if there are none.
 OrderedJson CostsSoFar(const std::string& directory) {
   const Result<std::string> text = ReadWholeFile(directory + "/" + kTotalsName);
