@@ -82,6 +82,7 @@ bool Launcher::HasTrained() {
 }
 
 Status Launcher::RunToEnd() {
+  if (!launch_.notice.empty()) Say(launch_.notice);
   DSLIDE_RETURN_IF_ERROR(Prepare());
   DSLIDE_RETURN_IF_ERROR(Add(Kind::kScheduler, "scheduler"));
   DSLIDE_RETURN_IF_ERROR(WaitForAddress());
@@ -174,7 +175,7 @@ bool Launcher::Encrypted() const {
 
 // "" until the scheduler has written it. A restarted scheduler may have another address.
 std::string Launcher::Address() const {
-  std::ifstream file(Path("scheduler.address"));
+  std::ifstream file(Path(kAddressName));
   std::string address;
   std::getline(file, address);
   return address;
@@ -183,7 +184,7 @@ std::string Launcher::Address() const {
 // Each life of a scheduler writes new files of its address and its summary.
 Launcher::FileIdentity Launcher::IdentityOf(const std::string& name) const {
   struct stat file;
-  if (stat(Path("scheduler.address").c_str(), &file) != 0) return std::nullopt;
+  if (stat(Path(name).c_str(), &file) != 0) return std::nullopt;
   return std::pair(uint64_t{file.st_ino},
                    int64_t{file.st_ctim.tv_sec} * 1'000'000'000 + file.st_ctim.tv_nsec);
 }

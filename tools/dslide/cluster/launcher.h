@@ -32,6 +32,7 @@ struct Launch {
   uint32_t server_memory_mb = 0;  // what each of them may use for rows and hash tables
   std::string run_directory;
   bool resume = false;
+  std::string notice;            // to be said first; "": nothing
   std::optional<NewFiles> made;  // what goes if the run is refused before any batch has counted
 };
 
@@ -99,8 +100,8 @@ class Launcher {
   std::string diverged_;          // the last words of a worker that ended so
   std::streamoff log_start_ = 0;  // of this life in the scheduler's log
   FileIdentity old_address_;      // file of an earlier launch
-  std::vector<Child> children_;   // the scheduler first, then servers, then workers
   FileIdentity old_summary_;      // the same
+  std::vector<Child> children_;   // the scheduler first, then servers, then workers
 };
 
 }  // namespace dslide

@@ -13,6 +13,7 @@
 #include "common/base/address.h"
 #include "common/base/log.h"
 #include "tools/dslide/cluster/launcher.h"
+#include "tools/dslide/cluster/process_count.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/commands/train_from.h"
 #include "tools/dslide/tune/tuner.h"
@@ -82,6 +83,10 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
   Result<uint32_t> workers = config->cluster.workers;
   if (arguments.Has("workers")) workers = arguments.Number("workers", 0, kMaxProcesses);
   DSLIDE_RETURN_IF_ERROR(workers);
+  Result<std::string> notice =
+      JudgeProcesses({*servers, *workers, CoresOfThisMachine(), MemoryOfThisMachine()});
+  DSLIDE_RETURN_IF_ERROR(notice);
+  launch->notice = *std::move(notice);
   launch->overrides.push_back(fmt::format("cluster.servers={}", *servers));
   launch->overrides.push_back(fmt::format("cluster.workers={}", *workers));
   if (config->cluster.executors == 0) {
@@ -195,12 +200,12 @@ int TrainCommand(int argc, char** argv) {
       "dslide train --data FILE [options]",
       "Starts a cluster on this machine, trains, and follows it to the end. Ctrl-C, SIGTERM or a "
       "terminal that closes writes a checkpoint and stops; a second signal stops at once.");
+  DeclareDataOptions(&line);
   line.Option("servers", "N", "servers to start (cluster.servers)");
   line.Option("workers", "M", "workers to start; 0: others will join (cluster.workers)");
   line.Option("run-dir", "DIRECTORY", "where the run's files go; runs/run-N if not given");
   DeclareResumeOptions(&line);
   line.Option(
-  DeclareDataOptions(&line);
       "from", "MODEL",
       "begin a new run with the model of an earlier one: its run directory or a checkpoint");
   DeclareConfigOptions(&line);

@@ -1,0 +1,22 @@
+// Whether a machine can start so many servers and workers, and whether that makes sense.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/error.h"
+
+namespace dslide {
+
+struct ProcessCount {
+  uint32_t servers = 0;
+  uint32_t workers = 0;
+  uint32_t cores = 1;         // of the machine
+  uint64_t memory_bytes = 0;  // the same
+};
+
+// A line that says what so many processes cost; "": nothing is to be said. Errors (kBadInput): the
+// machine has no memory for them, even without a model.
+Result<std::string> JudgeProcesses(const ProcessCount& count);
+
+}  // namespace dslide
