@@ -1,12 +1,12 @@
 #include "common/idle/policy.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "common/base/plural.h"
 #include "common/idle/local_time.h"
 
 namespace dslide {
@@ -132,7 +132,7 @@ std::string RulesText(const IdleConfig& rules) {
   add(rules.daily_transfer_mb > 0, fmt::format("{} MB a day", rules.daily_transfer_mb));
   add(rules.memory_mb > 0, fmt::format("{} MB of memory", rules.memory_mb));
   add(rules.disk_mb > 0, fmt::format("{} MB of disk", rules.disk_mb));
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return Joined(parts, ", ");
 }
 
 }  // namespace dslide

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/app/executable.h"
+#include "common/base/plural.h"
 #include "common/data/output_file.h"
 #include "common/model/model_file.h"
 #include "tools/dslide/commands/commands.h"
@@ -61,7 +62,7 @@ Status Export(const ParsedArguments& arguments) {
   const std::string rows = arguments.Has("rows") ? arguments.Get("rows") : all_rows.front();
   if (std::ranges::find(all_rows, rows) == all_rows.end()) {
     return BadInput(
-        fmt::format("--rows {}: must be {} for {}", rows, fmt::join(all_rows, " or "), to));
+        fmt::format("--rows {}: must be {} for {}", rows, Joined(all_rows, " or "), to));
   }
   const Result<NamedModel> named = ModelFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(named);

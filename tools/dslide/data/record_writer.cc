@@ -51,7 +51,7 @@ std::string NotHeld::Text(RecordFormat format) const {
   add(ids, "id", "left out");
   add(weights, "weight", "left out");
   if (parts.empty()) return "";
-  return fmt::format("{} cannot hold all: {}", NameOf(format), fmt::join(parts, ", "));
+  return fmt::format("{} cannot hold all: {}", NameOf(format), Joined(parts, ", "));
 }
 
 Result<RecordWriter> RecordWriter::Create(const std::string& path, RecordFormat format) {

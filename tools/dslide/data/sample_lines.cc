@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/base/plural.h"
 #include "common/checkpoint/file_checksum.h"
 
 namespace dslide {
@@ -43,7 +44,7 @@ Result<DataFile> DataFile::Open(const std::string& path) {
 }
 
 std::string FormatSample(const SampleView& sample) {
-  std::string line = fmt::format("{}", fmt::join(sample.labels, ","));
+  std::string line = Joined(sample.labels, ",");
   for (size_t i = 0; i < sample.features.size(); ++i) {
     fmt::format_to(std::back_inserter(line), " {}:{}", sample.features[i], sample.values[i]);
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/base/plural.h"
 #include "common/data/measures/ranking_terms.h"
 
 namespace dslide {
@@ -31,7 +32,7 @@ double ReciprocalRank(std::span<const uint32_t> predicted, std::span<const uint3
 
 // As JSON, separated by commas.
 std::string Listed(std::span<const uint32_t> labels, const LabelNamer& name_of) {
-  if (!name_of) return fmt::format("{}", fmt::join(labels, ","));
+  if (!name_of) return Joined(labels, ",");
   std::string text;
   for (const uint32_t label : labels) {
     text += text.empty() ? "" : ",";
@@ -50,7 +51,7 @@ std::string SampleLine(uint64_t number, std::span<const uint32_t> labels,
       "{{\"sample\":{},\"labels\":[{}],\"predicted\":[{}],\"scores\":[{}],"
       "\"p_at_1\":{},\"p_at_5\":{},\"recall\":{},\"reciprocal_rank\":{}}}\n",
       number, Listed(labels, name_of), Listed(predicted, name_of),
-      fmt::join(FirstOf(scores, top_k), ","), HitsIn(FirstOf(ranked, 1), labels),
+      Joined(FirstOf(scores, top_k), ","), HitsIn(FirstOf(ranked, 1), labels),
       HitsIn(FirstOf(ranked, 5), labels) / 5,
       Ratio(HitsIn(predicted, labels), static_cast<double>(labels.size())),
       ReciprocalRank(predicted, labels));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/nearest.h"
+#include "common/base/plural.h"
 #include "common/data/json_depth.h"
 #include "common/data/text_stream.h"
 
@@ -86,7 +87,7 @@ void JsonObject::OnlyThese(std::initializer_list<const char*> keys) {
     const std::string* nearest = Nearest(key, known);
     Fault(fmt::format("has an unknown member {}; {}", Quoted(key),
                       nearest != nullptr ? fmt::format("did you mean \"{}\"?", *nearest)
-                                         : fmt::format("there are {}", fmt::join(known, ", "))));
+                                         : fmt::format("there are {}", Joined(known, ", "))));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/plural.h"
 #include "common/data/text_stream.h"
 #include "serve_pages.h"
 #include "tools/dslide/serve/json_request.h"
@@ -77,10 +78,10 @@ std::optional<Refusal> WhyRefused(const HttpRequest& request, const Dialect& dia
   const std::vector<std::string> known = dialect.query_names();
   for (const auto& [name, value] : request.query) {
     if (std::ranges::find(known, name) != known.end()) continue;
-    return Refusal{
-        400, fmt::format("unknown parameter {} in the address; {}", Quoted(name),
-                         known.empty() ? "all parameters of this path are in the body"
-                                       : fmt::format("there are {}", fmt::join(known, ", ")))};
+    return Refusal{400,
+                   fmt::format("unknown parameter {} in the address; {}", Quoted(name),
+                               known.empty() ? "all parameters of this path are in the body"
+                                             : fmt::format("there are {}", Joined(known, ", ")))};
   }
   return std::nullopt;
 }

@@ -59,7 +59,7 @@ std::string CandidatesText(const std::vector<SearchAxis>& axes, uint32_t epochs,
   uint64_t combinations = 1;
   for (const SearchAxis& axis : axes) {
     combinations *= axis.values.size();
-    text += fmt::format("  {} = {}\n", axis.key, fmt::join(axis.values, ", "));
+    text += fmt::format("  {} = {}\n", axis.key, Joined(axis.values, ", "));
   }
   return text + fmt::format("candidates: the configuration itself, with {}, and {} of {}\n",
                             Plural(epochs, "epoch"), candidates - 1,
