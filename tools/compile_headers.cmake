@@ -1,0 +1,20 @@
+# A source for each header that includes it and nothing else: a header that needs another one before it
+# does not compile. A header that the source of its name includes first is compiled there. The headers *_inl.h
+# are bodies of sources, which define types and constants before they include them.
+set(folders common scheduler server tests tools worker)
+list(TRANSFORM folders APPEND "/*.h")
+file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${folders})
+list(FILTER headers EXCLUDE REGEX "_inl\\.h$")
+foreach(header IN LISTS headers)
+  string(REGEX REPLACE "\\.h$" ".cc" source ${header})
+  set(first "")
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${source})
+    file(STRINGS ${source} first REGEX "^#include" LIMIT_COUNT 1)
+  endif()
+  if(NOT first STREQUAL "#include \"${header}\"")
+    file(CONFIGURE OUTPUT headers/${source} CONTENT "#include \"${header}\"\n")
+    list(APPEND sources ${CMAKE_BINARY_DIR}/headers/${source})
+  endif()
+endforeach()
+add_library(dslide_headers OBJECT EXCLUDE_FROM_ALL ${sources})
+target_link_libraries(dslide_headers PRIVATE dslide_flags dslide_schema fmt::fmt)
