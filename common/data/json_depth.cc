@@ -1,5 +1,7 @@
 #include "common/data/json_depth.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace dslide {
@@ -9,6 +11,17 @@ bool Opens(char c) { return c == '[' || c == '{'; }
 bool Closes(char c) { return c == ']' || c == '}'; }
 
 }  // namespace
+
+Status CheckJsonText(std::string_view json) {
+  if (IsNestedTooDeep(json)) {
+    return BadInput(fmt::format("is nested deeper than {} levels", kMostJsonDepth));
+  }
+  if (const size_t nul = json.find('\0'); nul != std::string_view::npos) {
+    return BadInput(fmt::format("has a NUL byte (byte {} of {}), which JSON does not allow",
+                                nul + 1, json.size()));
+  }
+  return {};
+}
 
 bool IsNestedTooDeep(std::string_view json) {
   // Nearly every text has fewer brackets in all.

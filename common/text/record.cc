@@ -162,9 +162,8 @@ Error NoJson(std::string_view line) {
 }
 
 Result<Record> ParseJson(std::string_view line) {
-  if (IsNestedTooDeep(line)) {
-    return BadInput(
-        fmt::format("{} is nested deeper than {} levels", Quoted(line), kMostJsonDepth));
+  if (const Status text = CheckJsonText(line); !text.ok()) {
+    return BadInput(fmt::format("{} {}", Quoted(line), text.error().message));
   }
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return NoJson(line);

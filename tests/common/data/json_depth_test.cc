@@ -19,6 +19,21 @@ TEST_CASE("JSON that is nested too deep is found") {
   CHECK(IsNestedTooDeep(objects));
 }
 
+TEST_CASE("JSON text with a NUL byte, which the library takes for its end, is refused") {
+  using namespace std::string_literals;
+  CHECK(CheckJsonText(R"({"a": "\u0000"})").ok());
+  for (const std::string& text : {"{}\0"s, "{}\0{}"s, "\0{}"s, "{\"a\0\": 1}"s}) {
+    CAPTURE(text);
+    const Status status = CheckJsonText(text);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().message == "has a NUL byte (byte " + std::to_string(text.find('\0') + 1) +
+                                        " of " + std::to_string(text.size()) +
+                                        "), which JSON does not allow");
+  }
+  CHECK(CheckJsonText(Nested(kMostJsonDepth + 1)).error().message ==
+        "is nested deeper than 100 levels");
+}
+
 TEST_CASE("brackets beside each other and in strings do not nest JSON") {
   std::string beside = "[";
   for (size_t i = 0; i < 2 * kMostJsonDepth; ++i) beside += "[{}],";

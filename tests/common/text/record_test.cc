@@ -125,6 +125,10 @@ TEST_CASE("JSON lines: half a character is named") {
 TEST_CASE("JSON lines that are wrong are described") {
   CHECK(WhyNot("{\"text\": ") == "'{\"text\": ' is no JSON");
   CHECK(WhyNot("[1]") == "'[1]' is no JSON object");
+  using namespace std::string_view_literals;
+  CHECK(WhyNot("{\"text\": \"a\"}\0{\"text\": \"b\"}"sv) ==
+        "'{\"text\": \"a\"}\\x00{\"text\": \"b\"}' has a NUL byte (byte 14 of 27), which JSON does "
+        "not allow");
   CHECK(WhyNot(R"({"labels": []})") ==
         "the object has no \"text\" (expected {\"text\": ..., \"labels\": [...]})");
   CHECK(WhyNot(R"({"text": 5})") == "\"text\" is no string and no list of strings");

@@ -91,9 +91,9 @@ void JsonObject::OnlyThese(std::initializer_list<const char*> keys) {
   }
 }
 
-std::variant<Json, Refusal> ParseBody(const std::string& body) {
-  if (IsNestedTooDeep(body)) {
-    return Refusal{400, fmt::format("the request is nested deeper than {} levels", kMostJsonDepth)};
+std::variant<Json, Refusal> ParseBody(std::string_view body) {
+  if (const Status text = CheckJsonText(body); !text.ok()) {
+    return Refusal{400, "the request " + text.error().message};
   }
   Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {

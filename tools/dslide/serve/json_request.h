@@ -41,6 +41,6 @@ class JsonObject {
 };
 
 // The body as a JSON object. Its values may be copied and printed: they are not nested deeply.
-std::variant<nlohmann::json, Refusal> ParseBody(const std::string& body);
+std::variant<nlohmann::json, Refusal> ParseBody(std::string_view body);
 
 }  // namespace dslide
