@@ -4,6 +4,7 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -131,23 +132,31 @@ unsigned WithinOpenFiles(unsigned connections) {
   return static_cast<unsigned>(std::clamp<rlim_t>(files.rlim_cur / 4, 1, connections));
 }
 
-std::string Header(MHD_Connection* connection, const char* name) {
-  const char* value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-  return value == nullptr ? "" : value;
-}
-
-std::vector<std::pair<std::string, std::string>> Query(MHD_Connection* connection) {
-  std::vector<std::pair<std::string, std::string>> query;
+std::vector<std::pair<std::string, std::string>> ValuesOf(MHD_Connection* connection,
+                                                          MHD_ValueKind kind) {
+  std::vector<std::pair<std::string, std::string>> values;
   const MHD_KeyValueIterator add = [](void* into, MHD_ValueKind, const char* name,
                                       const char* value) {
-    static_cast<decltype(query)*>(into)->emplace_back(name, value == nullptr ? "" : value);
+    static_cast<decltype(values)*>(into)->emplace_back(name, value == nullptr ? "" : value);
     return MHD_YES;
   };
-  (void)MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add, &query);
-  return query;
+  (void)MHD_get_connection_values(connection, kind, add, &values);
+  return values;
+}
+
+bool IsSameName(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
 }  // namespace
+
+const std::string& HttpRequest::Header(std::string_view name) const {
+  static const std::string none;
+  for (const auto& [each, value] : headers) {
+    if (IsSameName(each, name)) return value;
+  }
+  return none;
+}
 
 HttpResponse HttpResponse::Text(unsigned status, std::string text) {
   return {status, "text/plain; charset=utf-8", std::make_shared<std::string>(std::move(text))};
@@ -164,7 +173,8 @@ struct HttpServer::Exchange : std::enable_shared_from_this<Exchange> {
   HttpRequest request;
   size_t received = 0;  // bytes of the body
   bool too_long = false;
-  bool handled = false;  // the handler was called; of the server's thread
+  bool handled = false;                // the handler was called; of the server's thread
+  HttpResponse::Headers headers = {};  // that its response has besides
 
   std::mutex mutex;                      // guards the following
   MHD_Connection* connection = nullptr;  // null: the client is gone
@@ -191,14 +201,16 @@ class HttpServer::Answerer {
 };
 
 struct HttpServer::Impl {
-  Impl(Handle handler, Screen screener, const Limits& with)
+  Impl(Handle handler, Screen screener, MoreHeaders more, const Limits& with)
       : handle(std::move(handler)),
         screen(std::move(screener)),
+        more_headers(std::move(more)),
         limits(with),
         connections({with.connections, with.headers_s, with.request_s}) {}
 
   const Handle handle;
   const Screen screen;
+  const MoreHeaders more_headers;
   const Limits limits;
   OpenConnections connections;
   std::mutex watch_mutex;  // guards the next one
@@ -246,13 +258,16 @@ struct HttpServer::Impl {
     if (listener >= 0) close(listener);
   }
 
-  MHD_Result Send(MHD_Connection* connection, const HttpResponse& response) {
+  MHD_Result Send(MHD_Connection* connection, const Exchange& exchange,
+                  const HttpResponse& response) {
     MHD_Response* made = WithBody(response.body);
     connections.OnResponse(connection);
     (void)MHD_add_response_header(made, MHD_HTTP_HEADER_CONTENT_TYPE, response.type.c_str());
     for (const auto& [name, value] : kHeaders) (void)MHD_add_response_header(made, name, value);
-    for (const auto& [name, value] : response.headers) {
-      (void)MHD_add_response_header(made, name.c_str(), value.c_str());
+    for (const auto* headers : {&response.headers, &exchange.headers}) {
+      for (const auto& [name, value] : *headers) {
+        (void)MHD_add_response_header(made, name.c_str(), value.c_str());
+      }
     }
     if (!limits.keep_alive || draining) {
       (void)MHD_add_response_header(made, MHD_HTTP_HEADER_CONNECTION, "close");
@@ -271,14 +286,8 @@ struct HttpServer::Impl {
 
   MHD_Result Begin(MHD_Connection* connection, const char* path, const char* method, void** state) {
     auto exchange = std::make_shared<Exchange>();
-    exchange->request = {method,
-                         path,
-                         Header(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
-                         Header(connection, MHD_HTTP_HEADER_CONTENT_ENCODING),
-                         "",
-                         Query(connection),
-                         Header(connection, MHD_HTTP_HEADER_HOST),
-                         Header(connection, MHD_HTTP_HEADER_AUTHORIZATION)};
+    exchange->request = {method, path, "", ValuesOf(connection, MHD_GET_ARGUMENT_KIND),
+                         ValuesOf(connection, MHD_HEADER_KIND)};
     exchange->connection = connection;
     *state = exchange.get();
     {
@@ -287,17 +296,20 @@ struct HttpServer::Impl {
     }
     connections.OnHeaders(connection, MonotonicMillis());
     if (draining && exchange->request.method == "OPTIONS" && exchange->request.path == "*") {
-      return Send(connection, HttpResponse::Text(200, "stopping\n"));
+      return Send(connection, *exchange, HttpResponse::Text(200, "stopping\n"));
     }
+    if (more_headers) exchange->headers = more_headers(exchange->request);
     if (screen) {
-      if (const auto refusal = screen(exchange->request)) return Send(connection, *refusal);
+      if (const auto refusal = screen(exchange->request)) {
+        return Send(connection, *exchange, *refusal);
+      }
     }
     // A body that is announced to be too long is not read, nor one where none is wanted.
-    const std::string length = Header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    const bool chunked = !Header(connection, MHD_HTTP_HEADER_TRANSFER_ENCODING).empty();
+    const std::string& length = exchange->request.Header(MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const bool chunked = !exchange->request.Header(MHD_HTTP_HEADER_TRANSFER_ENCODING).empty();
     if (std::strtoull(length.c_str(), nullptr, 10) > limits.body_bytes ||
         (chunked && limits.body_bytes == 0)) {
-      return Send(connection, TooLong());
+      return Send(connection, *exchange, TooLong());
     }
     return MHD_YES;
   }
@@ -313,8 +325,8 @@ struct HttpServer::Impl {
 
   // When all of the request has come, and again when a connection is resumed.
   MHD_Result Proceed(MHD_Connection* connection, Exchange* exchange) {
-    if (exchange->too_long) return Send(connection, TooLong());
-    if (stopping && !exchange->handled) return Send(connection, Unavailable());
+    if (exchange->too_long) return Send(connection, *exchange, TooLong());
+    if (stopping && !exchange->handled) return Send(connection, *exchange, Unavailable());
     if (!std::exchange(exchange->handled, true)) {
       const auto answerer = std::make_shared<Answerer>(exchange->shared_from_this());
       handle(std::move(exchange->request),
@@ -326,7 +338,7 @@ struct HttpServer::Impl {
       exchange->suspended = true;
       return MHD_YES;
     }
-    return Send(connection, *exchange->response);
+    return Send(connection, *exchange, *exchange->response);
   }
 
   // More of a body has come. A body of unknown length gets its refusal at its end, if that is near.
@@ -356,13 +368,15 @@ struct HttpServer::Impl {
 };
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& bind, Handle handle,
-                                                      Limits limits, Screen screen) {
+                                                      Limits limits, Screen screen,
+                                                      MoreHeaders more_headers) {
   const std::optional<TcpAddress> address = ParseTcp(bind);
   if (!address || !WhyNotListenable(bind).empty()) return BadInput("must be tcp://HOST:PORT");
   const Result<int> listener = Listen(*address);
   DSLIDE_RETURN_IF_ERROR(listener);
   limits.connections = WithinOpenFiles(limits.connections);
-  auto impl = std::make_unique<Impl>(std::move(handle), std::move(screen), limits);
+  auto impl =
+      std::make_unique<Impl>(std::move(handle), std::move(screen), std::move(more_headers), limits);
   impl->bound = BoundAddressOf(*listener);
   const MHD_AccessHandlerCallback answer = [](void* self, MHD_Connection* connection,
                                               const char* path, const char* method, const char*,

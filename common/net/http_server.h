@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,21 +24,23 @@
 namespace dslide {
 
 struct HttpRequest {
-  std::string method;    // "GET"; of HEAD too, whose response's body is not sent
-  std::string path;      // "/api/status", without the query
-  std::string type;      // its Content-Type, or ""
-  std::string encoding;  // its Content-Encoding, or ""
-  std::string body;
-  std::vector<std::pair<std::string, std::string>> query = {};  // names and values, decoded
-  std::string host = {};                                        // its Host, or ""
-  std::string authorization = {};                               // its Authorization, or ""
+  std::string method;  // "GET"; of HEAD too, whose response's body is not sent
+  std::string path;    // "/api/status", without the query
+  std::string body = {};
+  std::vector<std::pair<std::string, std::string>> query = {};    // names and values, decoded
+  std::vector<std::pair<std::string, std::string>> headers = {};  // as they came
+
+  // The value of the first header of this name, in any case of its letters; "": there is none.
+  const std::string& Header(std::string_view name) const;
 };
 
 struct HttpResponse {
+  using Headers = std::vector<std::pair<std::string, std::string>>;  // names and values
+
   unsigned status = 200;
-  std::string type;                                               // its Content-Type
-  std::shared_ptr<const std::string> body;                        // never null
-  std::vector<std::pair<std::string, std::string>> headers = {};  // more of them
+  std::string type;                         // its Content-Type
+  std::shared_ptr<const std::string> body;  // never null
+  Headers headers = {};                     // more of them
 
   static HttpResponse Text(unsigned status, std::string text);  // text/plain
   static HttpResponse Unauthorized();                           // 401: it wants a bearer token
@@ -53,6 +56,9 @@ class HttpServer {
   // The same, when the headers have come, before any byte of a body is read: a response refuses the
   // request.
   using Screen = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
+  // What every response to the request says besides, also one that the server itself gives. Called
+  // when the headers have come.
+  using MoreHeaders = std::function<HttpResponse::Headers(const HttpRequest&)>;
 
   struct Limits {
     unsigned connections = 256;  // at once, at most a quarter of the files that may be open
@@ -68,7 +74,8 @@ class HttpServer {
   // Listens at `bind`, tcp://HOST:PORT with * for every host and for any free port. Errors
   // (kBadInput) say why it cannot.
   static Result<std::unique_ptr<HttpServer>> Start(const std::string& bind, Handle handle,
-                                                   Limits limits, Screen screen = nullptr);
+                                                   Limits limits, Screen screen = nullptr,
+                                                   MoreHeaders more_headers = nullptr);
   ~HttpServer();
 
   int port() const;

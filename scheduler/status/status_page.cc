@@ -77,10 +77,10 @@ std::optional<HttpResponse> StatusPage::WhyRefused(const HttpRequest& request) c
     return refusal;
   }
   if (token_.empty()) {
-    if (IsLoopback(fmt::format("tcp://{}:1", NameIn(request.host)))) return std::nullopt;
+    if (IsLoopback(fmt::format("tcp://{}:1", NameIn(request.Header("Host"))))) return std::nullopt;
     return HttpResponse::Text(403, "403 Forbidden: ask by a name or address of loopback\n");
   }
-  if (request.path == "/" || IsSameToken(BearerToken(request.authorization), token_)) {
+  if (request.path == "/" || IsSameToken(BearerToken(request.Header("Authorization")), token_)) {
     return std::nullopt;
   }
   return HttpResponse::Unauthorized();

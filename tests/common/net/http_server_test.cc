@@ -64,7 +64,8 @@ void Pages(const HttpRequest& request, const HttpServer::Respond& respond) {
   if (request.path == "/echo") {
     std::string query;
     for (const auto& [name, value] : request.query) query += " " + name + "=" + value;
-    respond(HttpResponse::Text(200, "[" + request.body + " " + request.type + query + "]"));
+    respond(HttpResponse::Text(
+        200, "[" + request.body + " " + request.Header("content-type") + query + "]"));
   } else if (!reads) {
     respond(HttpResponse::Text(405, "405"));
   } else if (request.path == "/") {
@@ -335,7 +336,8 @@ TEST_CASE("http: who is slow with the headers, or with the rest, is closed") {
 TEST_CASE("http: a request may be refused by its headers") {
   const HttpServer::Screen screen = [](const HttpRequest& request) -> std::optional<HttpResponse> {
     CHECK(request.body.empty());
-    if (request.authorization == "Bearer x" && request.host == "y") return std::nullopt;
+    if (request.Header("authorization") == "Bearer x" && request.Header("HOST") == "y")
+      return std::nullopt;
     return HttpResponse::Text(401, "no");
   };
   auto server = HttpServer::Start(kAnyPort, Pages, KeepAlive(), screen);

@@ -1,7 +1,8 @@
 // Requests to `dslide serve`: an address, a type, parameters and a body, answered by a model of
 // words or of numbers.
 //
-//   input = ("w" | "n") path "\n" type "\n" parameters "\n" body      parameters: a=b&c=d
+//   input = ("w" | "n") path "\n" type [" " JSON bytes] "\n" parameters "\n" body
+//   parameters: a=b&c=d      JSON bytes: the header that binary tensors need
 #include <future>
 
 #include "tests/common/model/small_model.h"
@@ -10,6 +11,7 @@
 #include "tools/dslide/serve/form_body.h"
 #include "tools/dslide/serve/json_request.h"
 #include "tools/dslide/serve/router.h"
+#include "tools/dslide/serve/tensor.h"
 
 namespace dslide::serve_fuzz {
 namespace {
@@ -53,7 +55,10 @@ bool Run(std::string_view input) {
   input.remove_prefix(1);
   HttpRequest request;
   request.path = NextLine(&input);
-  request.type = NextLine(&input);
+  const std::string type = NextLine(&input);
+  const size_t blank = std::min(type.find(' '), type.size());
+  request.headers = {{"Content-Type", type.substr(0, blank)}};
+  if (blank < type.size()) request.headers.push_back({kJsonLengthHeader, type.substr(blank + 1)});
   const auto parameters = ParseForm(NextLine(&input));
   if (parameters) request.query.assign(parameters->begin(), parameters->end());
   request.body = input;
@@ -65,6 +70,19 @@ bool Run(std::string_view input) {
   }
   DSLIDE_CHECK(response.status != 500);
   return response.status == 200;
+}
+
+template <typename T>
+std::string BinaryOf(const std::vector<T>& elements) {
+  std::string binary;
+  AppendBinary(elements, &binary);
+  return binary;
+}
+
+// A request with binary tensors.
+std::string Binary(const std::string& model, const std::string& json, const std::string& binary) {
+  return model + "/v2/models/m/infer\napplication/octet-stream " + std::to_string(json.size()) +
+         "\n\n" + json + binary;
 }
 
 Inputs Seeds() {
@@ -91,6 +109,14 @@ Inputs Seeds() {
                   "datatype": "FP32", "data": [0, 1, 0, 0, 0, 1]}], "outputs": [{"name": "labels"}]})"),
       "n/v2/models/m/infer\n\n\n" + std::string(R"({"inputs": [{"name": "features", "shape": [1],
                   "datatype": "BYTES", "data": ["0:1 3:2"]}]})"),
+      Binary("w", R"({"inputs": [{"name": "text", "shape": [1, 1], "datatype": "BYTES",
+                  "parameters": {"binary_data_size": 7}}],
+                  "outputs": [{"name": "labels", "parameters": {"binary_data": true}}]})",
+             BinaryOf(std::vector<std::string>{"two"})),
+      Binary("n", R"({"inputs": [{"name": "vector", "shape": [1, 6], "datatype": "FP32",
+                  "parameters": {"binary_data_size": 24}}],
+                  "parameters": {"binary_data_output": true}})",
+             BinaryOf(std::vector<float>{0, 1, 0, -2, 0, 1})),
       "w/model\n\n\n",
       "w/predict\nmultipart/form-data\n\nx",
       "w/predict\n\na=b\n{}",

@@ -276,6 +276,26 @@ TEST_CASE("serve: a request that is nested deeply is refused, wherever it is") {
             {"k", 1}}.dump()) == Names{{"zwei"}});
 }
 
+TEST_CASE(
+    "serve: a body with a NUL byte behind its JSON is refused, in every dialect that takes JSON") {
+  ServeFixture serve;
+  const std::vector<std::pair<std::string, std::string>> asked = {
+      {"/predict", R"({"text": "two"})"},
+      {"/v1/projects/words/suggest-batch", R"({"documents": [{"text": "two"}]})"},
+      {"/v2/models/words/infer",
+       R"({"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["two"]}]})"}};
+  for (const auto& [path, body] : asked) {
+    CAPTURE(path);
+    CHECK(serve.Post(path, body).status == 200);
+    for (const std::string& more : {std::string(1, '\0'), '\0' + body}) {
+      const auto answer = serve.Post(path, body + more);
+      CHECK(answer.status == 400);
+      CHECK(answer.json.dump().find("the request has a NUL byte (byte " +
+                                    std::to_string(body.size() + 1)) != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("serve: as Annif's http back end asks") {
   ServeFixture serve;
   const httplib::Params form = {{"text", "zwei und \"two\" & mehr"}, {"limit", "2"}};
@@ -518,10 +538,10 @@ class Noting final : public Dialect {
                                                     : std::stoul(request.body.substr(colon + 1)));
     return asked;
   }
-  std::string Answer(const Model&, const std::string&, const PredictionRequest& request,
-                     const Predictions&) const override {
+  HttpResponse Answer(const Model&, const std::string&, const PredictionRequest& request,
+                      const Predictions&) const override {
     Note("answer " + request.id);
-    return "";
+    return JsonAnswer(200, "");
   }
   std::string Refuse(const Refusal& refusal) const override {
     Note(std::to_string(refusal.status));
@@ -556,8 +576,8 @@ std::vector<std::string> Done(const std::vector<std::string>& requests, int64_t 
   {
     PredictionService service(options, WordModel(), &metrics);
     const auto submit = [&](const std::string& body) {
-      service.Submit({.method = "POST", .path = "", .type = "", .encoding = "", .body = body},
-                     dialect, [](const HttpResponse&) {});
+      service.Submit({.method = "POST", .path = "", .body = body}, dialect,
+                     [](const HttpResponse&) {});
     };
     submit("first");
     first_is_read.get_future().wait();

@@ -186,7 +186,7 @@ Status Serve(const ParsedArguments& arguments) {
   const auto screen = [&task](const HttpRequest& request) -> std::optional<HttpResponse> {
     const bool health = request.path == "/healthz" || request.path == "/readyz";
     if (task->token.empty() || health ||
-        IsSameToken(BearerToken(request.authorization), task->token)) {
+        IsSameToken(BearerToken(request.Header("Authorization")), task->token)) {
       return std::nullopt;
     }
     return HttpResponse::Unauthorized();

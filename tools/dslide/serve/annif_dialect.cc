@@ -72,9 +72,9 @@ class Annif : public Dialect {
     return asked;
   }
 
-  std::string Answer(const Model& model, const std::string&, const PredictionRequest&,
-                     const Predictions& predictions) const override {
-    return Compact(Json{{"results", Results(model, predictions.front())}}) + "\n";
+  HttpResponse Answer(const Model& model, const std::string&, const PredictionRequest&,
+                      const Predictions& predictions) const override {
+    return JsonAnswer(200, Compact(Json{{"results", Results(model, predictions.front())}}) + "\n");
   }
 
   // RFC 7807, as Annif's server does.
@@ -122,15 +122,15 @@ class AnnifBatch final : public Annif {
     return asked;
   }
 
-  std::string Answer(const Model& model, const std::string&, const PredictionRequest& request,
-                     const Predictions& predictions) const override {
+  HttpResponse Answer(const Model& model, const std::string&, const PredictionRequest& request,
+                      const Predictions& predictions) const override {
     Json answers = Json::array();
     for (size_t i = 0; i < predictions.size(); ++i) {
       const std::string& id = request.samples[i].id;
       answers.push_back({{"document_id", id.empty() ? Json() : Json(id)},
                          {"results", Results(model, predictions[i])}});
     }
-    return Compact(answers) + "\n";
+    return JsonAnswer(200, Compact(answers) + "\n");
   }
 };
 

@@ -26,12 +26,16 @@ class Dialect {
   // The parameters that a request may have in its address, behind '?'.
   virtual std::vector<std::string> query_names() const { return {}; }
   virtual std::variant<PredictionRequest, Refusal> Parse(const HttpRequest& request) const = 0;
-  // The bodies of responses, in JSON. `name` is the model's.
-  virtual std::string Answer(const Model& model, const std::string& name,
-                             const PredictionRequest& request,
-                             const Predictions& predictions) const = 0;
+  // `name` is the model's.
+  virtual HttpResponse Answer(const Model& model, const std::string& name,
+                              const PredictionRequest& request,
+                              const Predictions& predictions) const = 0;
+  // The body of a refusal, in JSON.
   virtual std::string Refuse(const Refusal& refusal) const;
 };
+
+// A response with JSON.
+HttpResponse JsonAnswer(unsigned status, std::string json);
 
 const Dialect& OwnDialect();
 const Dialect& AnnifDialect();

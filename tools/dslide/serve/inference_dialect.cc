@@ -1,17 +1,21 @@
 // The Open Inference Protocol, version 2: POST /v2/models/{id}/infer.
 //
 // One input: "text" (BYTES, [n] or [n, 1]), or of a model of numbers "features" (BYTES: "id:value
-// id:value") or "vector" (FP32, [n, D]: a list of all values, or of lists). Parameter "k". Outputs:
-// "labels" (BYTES, [n, k]), "probabilities" and "scores" (FP32, [n, k]). Where a sample has fewer
-// labels, the rest are "" and 0.
+// id:value") or "vector" (FP32, [n, D]). Parameters: "k", "threshold", "binary_data_output".
+// Outputs, all of them or those that the request names: "labels" (BYTES, [n, k]), "probabilities"
+// and "scores" (FP32, [n, k]). Where a sample has fewer labels, the rest are "" and 0.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <span>
 
+#include "common/base/plural.h"
+#include "common/data/text_stream.h"
 #include "tools/dslide/serve/dialect.h"
 #include "tools/dslide/serve/json_request.h"
+#include "tools/dslide/serve/tensor.h"
 
 namespace dslide {
 namespace {
@@ -40,57 +44,140 @@ std::optional<std::vector<std::pair<uint32_t, float>>> ParseFeatures(const std::
   return features;
 }
 
-bool IsShape(const Json* shape, size_t dimensions) {
-  return shape != nullptr && shape->is_array() && shape->size() == dimensions &&
-         std::ranges::all_of(*shape, [](const Json& size) { return size.is_number_unsigned(); });
-}
+constexpr char kOctets[] = "application/octet-stream";
+constexpr const char* kInputs[] = {"text", "features", "vector"};
+constexpr const char* kOutputs[] = {"labels", "probabilities", "scores"};
 
 Refusal TooManySamples(uint64_t count) {
   return Refusal{413, fmt::format("the request has {} samples, at most {} are taken", count,
                                   kMostServedSamples)};
 }
 
-// Appends samples of the values in `data`, row by row, `length` a sample. False: they are not
-// numbers, or too many.
-bool AddValues(const Json& data, uint64_t length, uint64_t count,
-               std::vector<AskedSample>* samples) {
-  for (const Json& value : data) {
-    const float number = value.is_number() ? value.get<float>() : NAN;
-    if (!std::isfinite(number)) return false;
-    if (samples->empty() || samples->back().vector_length == length) {
-      if (samples->size() == count) return false;
-      samples->emplace_back();
-    }
-    AddVectorValue(number, &samples->back());
-  }
-  return true;
+// Whether a shape is that of `wanted` dimensions with any number of ones between and behind them.
+bool HasDimensions(std::span<const uint64_t> shape, size_t wanted) {
+  if (shape.size() < wanted) return false;
+  const auto longer = std::ranges::count_if(shape.subspan(1), [](uint64_t s) { return s != 1; });
+  return static_cast<size_t>(longer) < wanted;
 }
 
 // The samples of the input "vector".
-std::variant<std::vector<AskedSample>, Refusal> ParseVectors(JsonObject* input) {
-  if (input->Text("datatype").value_or("") != "FP32") input->Fault("has not the datatype FP32");
-  const Json* shape = input->Find("shape");
-  const Json* data = input->Find("data");
-  if (!IsShape(shape, 2) || (*shape)[1] == 0) input->Fault("has a \"shape\" that is not [n, D]");
-  if (data == nullptr || !data->is_array()) input->Fault("has no \"data\"");
+std::variant<std::vector<AskedSample>, Refusal> ParseVectors(TensorReader* tensor,
+                                                             JsonObject* input) {
+  const std::vector<uint64_t>& shape = tensor->shape();
+  const bool fits = HasDimensions(shape, 2) &&
+                    std::ranges::find(shape.begin() + 1, shape.end(), 0) == shape.end();
+  if (!fits) input->Fault("has a \"shape\" that is not [n, D]");
   if (input->fault()) return *input->fault();
-  const auto count = (*shape)[0].get<uint64_t>(), length = (*shape)[1].get<uint64_t>();
-  if (count > kMostServedSamples) return TooManySamples(count);
-  std::vector<AskedSample> samples;
-  bool fits = true;
-  if (!data->empty() && data->front().is_array()) {
-    for (const Json& row : *data) {
-      fits =
-          fits && row.is_array() && row.size() == length && AddValues(row, length, count, &samples);
-    }
-  } else {
-    fits = AddValues(*data, length, count, &samples);
-  }
-  if (!fits || samples.size() != count || (count > 0 && samples.back().vector_length != length)) {
-    input->Fault("has \"data\" that are not n x D numbers, as its shape says");
-    return *input->fault();
+  if (shape[0] > kMostServedSamples) return TooManySamples(shape[0]);
+  const auto numbers = tensor->Numbers();
+  if (!numbers) return *input->fault();
+  std::vector<AskedSample> samples(shape[0]);
+  for (size_t i = 0; i < numbers->size(); ++i) {
+    AddVectorValue((*numbers)[i], &samples[i / (numbers->size() / samples.size())]);
   }
   return samples;
+}
+
+// The samples of the inputs "text" and "features".
+std::variant<std::vector<AskedSample>, Refusal> ParseTexts(bool features, TensorReader* tensor,
+                                                           JsonObject* input) {
+  const std::vector<uint64_t>& shape = tensor->shape();
+  if (!HasDimensions(shape, 1)) input->Fault("has a \"shape\" that is not [n] or [n, 1]");
+  if (input->fault()) return *input->fault();
+  if (shape[0] > kMostServedSamples) return TooManySamples(shape[0]);
+  const auto texts = tensor->Texts();
+  if (!texts) return *input->fault();
+  std::vector<AskedSample> samples;
+  for (const std::string& each : *texts) {
+    AskedSample& sample = samples.emplace_back();
+    if (!features) {
+      sample.record.fields = FieldsOf(each);
+    } else if (sample.features = ParseFeatures(each); !sample.features) {
+      return Refusal{400, fmt::format("sample {} is not \"id:value id:value\"", samples.size())};
+    }
+  }
+  return samples;
+}
+
+// The samples of the only input; all of *binary must be its.
+std::variant<std::vector<AskedSample>, Refusal> ParseInputs(
+    JsonObject* request, std::optional<std::string_view>* binary) {
+  const Json* inputs = request->Find("inputs");
+  if (inputs == nullptr || !inputs->is_array() || inputs->empty()) {
+    request->Fault("must have one input, \"text\", \"features\" or \"vector\"");
+    return *request->fault();
+  }
+  for (const Json& each : *inputs) {
+    JsonObject input(each, "an input");
+    const std::string name = input.Text("name").value_or("");
+    if (std::ranges::find(kInputs, name) == std::end(kInputs)) {
+      input.Fault(
+          fmt::format("has the name {}; there are {}", Quoted(name), fmt::join(kInputs, ", ")));
+    }
+    if (input.fault()) return *input.fault();
+  }
+  if (inputs->size() > 1) {
+    request->Fault(fmt::format("has {} inputs; it must have one of {}", inputs->size(),
+                               fmt::join(kInputs, ", ")));
+    return *request->fault();
+  }
+  JsonObject input(inputs->front(), "the input");
+  const std::string name = *input.Text("name");
+  TensorReader tensor(&input, binary);
+  auto samples = name == "vector" ? ParseVectors(&tensor, &input)
+                                  : ParseTexts(name == "features", &tensor, &input);
+  if (std::holds_alternative<Refusal>(samples) || !*binary || (*binary)->empty()) return samples;
+  request->Fault(
+      fmt::format("has {} behind its JSON that are no input's; \"binary_data_size\" in "
+                  "an input's parameters says how many are its",
+                  Plural((*binary)->size(), "byte")));
+  return *request->fault();
+}
+
+// The outputs that the request names, else all. `binary`: where an output does not say.
+std::variant<std::vector<WantedOutput>, Refusal> ParseOutputs(JsonObject* request, bool binary) {
+  std::vector<WantedOutput> wanted;
+  const Json* outputs = request->Find("outputs");
+  if (outputs != nullptr && !outputs->is_array())
+    request->Fault("has \"outputs\" that are no list");
+  if (request->fault()) return *request->fault();
+  if (outputs == nullptr || outputs->empty()) {
+    for (const char* name : kOutputs) wanted.push_back({name, binary});
+    return wanted;
+  }
+  for (const Json& each : *outputs) {
+    JsonObject output(each, "an output");
+    WantedOutput one{output.Text("name").value_or(""), binary};
+    if (std::ranges::find(kOutputs, one.name) == std::end(kOutputs)) {
+      output.Fault(fmt::format("has the name {}; there are {}", Quoted(one.name),
+                               fmt::join(kOutputs, ", ")));
+    } else if (std::ranges::find(wanted, one.name, &WantedOutput::name) != wanted.end()) {
+      output.Fault(fmt::format("is named twice: {}", one.name));
+    }
+    if (output.fault()) return *output.fault();
+    if (const Json* parameters = output.Find("parameters")) {
+      JsonObject given(*parameters, "an output's \"parameters\"");
+      one.binary = given.Flag("binary_data").value_or(binary);
+      if (given.fault()) return *given.fault();
+    }
+    wanted.push_back(std::move(one));
+  }
+  return wanted;
+}
+
+// An output of all samples, in JSON or appended to *binary.
+template <typename T>
+Json OutputJson(const WantedOutput& wanted, const char* type, const Json& shape,
+                const std::vector<T>& elements, std::string* binary) {
+  Json output = {{"name", wanted.name}, {"datatype", type}, {"shape", shape}};
+  if (wanted.binary) {
+    const size_t before = binary->size();
+    AppendBinary(elements, binary);
+    output["parameters"] = {{"binary_data_size", binary->size() - before}};
+  } else {
+    output["data"] = elements;
+  }
+  return output;
 }
 
 class Inference2 final : public Dialect {
@@ -98,58 +185,43 @@ class Inference2 final : public Dialect {
   std::string_view name() const override { return "infer"; }
 
   std::variant<PredictionRequest, Refusal> Parse(const HttpRequest& request) const override {
-    const auto body = ParseBody(request.body);
-    if (const auto* refusal = std::get_if<Refusal>(&body)) return *refusal;
+    auto parts = SplitTensorBody(request);
+    if (const auto* refusal = std::get_if<Refusal>(&parts)) return *refusal;
+    auto& [text, binary] = std::get<TensorBody>(parts);
+    const auto body = ParseBody(text);
+    if (const auto* refusal = std::get_if<Refusal>(&body)) {
+      const bool octets = request.Header("Content-Type") == kOctets && !binary;
+      return octets
+                 ? Refusal{400, fmt::format("the request is no JSON; binary data behind JSON want "
+                                            "the header {}, the number of the JSON's bytes",
+                                            kJsonLengthHeader)}
+                 : *refusal;
+    }
     JsonObject object(std::get<Json>(body), "the request");
     PredictionRequest asked;
     asked.id = object.Text("id").value_or("");
+    bool binary_outputs = false;
     if (const Json* parameters = object.Find("parameters")) {
       JsonObject given(*parameters, "\"parameters\"");
       asked.k = given.Whole("k", 1, kMostServedLabels).value_or(asked.k);
+      asked.threshold = static_cast<float>(given.Number("threshold", 0, 1).value_or(0));
+      binary_outputs = given.Flag("binary_data_output").value_or(false);
       if (given.fault()) return *given.fault();
     }
-    const Json* inputs = object.Find("inputs");
-    if (inputs == nullptr || !inputs->is_array() || inputs->size() != 1) {
-      object.Fault("must have one input, \"text\", \"features\" or \"vector\"");
-    }
     if (object.fault()) return *object.fault();
-    JsonObject input(inputs->front(), "the input");
-    const std::string name = input.Text("name").value_or("");
-    if (name == "vector") {
-      auto samples = ParseVectors(&input);
-      if (const auto* refusal = std::get_if<Refusal>(&samples)) return *refusal;
-      asked.samples = std::get<std::vector<AskedSample>>(std::move(samples));
-      return asked;
-    }
-    if (name != "text" && name != "features") {
-      input.Fault("is none of \"text\", \"features\" and \"vector\"");
-    }
-    if (input.Text("datatype").value_or("") != "BYTES") input.Fault("has not the datatype BYTES");
-    const auto data = input.Texts("data");
-    if (!data) input.Fault("has no \"data\"");
-    const Json* shape = input.Find("shape");
-    const bool fits = data && shape != nullptr && shape->is_array() && !shape->empty() &&
-                      (*shape)[0] == data->size() &&
-                      (shape->size() == 1 || (shape->size() == 2 && (*shape)[1] == 1));
-    if (!fits) input.Fault("has a \"shape\" that is not that of its data, [n] or [n, 1]");
-    if (input.fault()) return *input.fault();
-    if (data->size() > kMostServedSamples) return TooManySamples(data->size());
-    for (const std::string& each : *data) {
-      AskedSample sample;
-      if (name == "text") {
-        sample.record.fields = FieldsOf(each);
-      } else if (sample.features = ParseFeatures(each); !sample.features) {
-        return Refusal{
-            400, fmt::format("sample {} is not \"id:value id:value\"", asked.samples.size() + 1)};
-      }
-      asked.samples.push_back(std::move(sample));
-    }
+    auto samples = ParseInputs(&object, &binary);
+    if (const auto* refusal = std::get_if<Refusal>(&samples)) return *refusal;
+    auto outputs = ParseOutputs(&object, binary_outputs);
+    if (const auto* refusal = std::get_if<Refusal>(&outputs)) return *refusal;
+    asked.samples = std::get<std::vector<AskedSample>>(std::move(samples));
+    asked.outputs = std::get<std::vector<WantedOutput>>(std::move(outputs));
     return asked;
   }
 
-  std::string Answer(const Model& model, const std::string& name, const PredictionRequest& request,
-                     const Predictions& predictions) const override {
-    Json labels = Json::array(), probabilities = Json::array(), scores = Json::array();
+  HttpResponse Answer(const Model& model, const std::string& name, const PredictionRequest& request,
+                      const Predictions& predictions) const override {
+    std::vector<std::string> labels;
+    std::vector<float> probabilities, scores;
     for (const auto& predicted : predictions) {
       for (uint32_t rank = 0; rank < request.k; ++rank) {
         const bool there = rank < predicted.size();
@@ -158,19 +230,25 @@ class Inference2 final : public Dialect {
         scores.push_back(there ? predicted[rank].score : 0);
       }
     }
-    const auto output = [&](const char* title, const char* type, Json data) {
-      return Json{{"name", title},
-                  {"datatype", type},
-                  {"shape", {predictions.size(), request.k}},
-                  {"data", std::move(data)}};
-    };
-    Json answer = {{"model_name", name},
-                   {"outputs",
-                    {output("labels", "BYTES", std::move(labels)),
-                     output("probabilities", "FP32", std::move(probabilities)),
-                     output("scores", "FP32", std::move(scores))}}};
+    Json answer = {{"model_name", name}, {"outputs", Json::array()}};
     if (!request.id.empty()) answer["id"] = request.id;
-    return Compact(answer) + "\n";
+    const Json shape = {predictions.size(), request.k};
+    std::string binary;
+    bool is_binary = false;
+    for (const WantedOutput& wanted : request.outputs) {
+      is_binary = is_binary || wanted.binary;
+      answer["outputs"].push_back(wanted.name == "labels"
+                                      ? OutputJson(wanted, "BYTES", shape, labels, &binary)
+                                      : OutputJson(wanted, "FP32", shape,
+                                                   wanted.name == "scores" ? scores : probabilities,
+                                                   &binary));
+    }
+    const std::string json = Compact(answer) + "\n";
+    if (!is_binary) return JsonAnswer(200, json);
+    HttpResponse response = JsonAnswer(200, json + binary);
+    response.type = kOctets;
+    response.headers = {{kJsonLengthHeader, std::to_string(json.size())}};
+    return response;
   }
 };
 

@@ -138,8 +138,8 @@ class Own final : public Dialect {
     return asked;
   }
 
-  std::string Answer(const Model& model, const std::string& name, const PredictionRequest& request,
-                     const Predictions& predictions) const override {
+  HttpResponse Answer(const Model& model, const std::string& name, const PredictionRequest& request,
+                      const Predictions& predictions) const override {
     fmt::memory_buffer out;
     const auto to = std::back_inserter(out);
     fmt::format_to(to, "{{\"model\":{}", Compact(name));
@@ -165,11 +165,15 @@ class Own final : public Dialect {
       fmt::format_to(to, ",\"unknown_labels\":{}", Compact(Json(request.unknown_labels)));
     }
     fmt::format_to(to, "}}\n");
-    return fmt::to_string(out);
+    return JsonAnswer(200, fmt::to_string(out));
   }
 };
 
 }  // namespace
+
+HttpResponse JsonAnswer(unsigned status, std::string json) {
+  return {status, "application/json", std::make_shared<const std::string>(std::move(json))};
+}
 
 std::string Dialect::Refuse(const Refusal& refusal) const {
   return Compact(Json{{"error", refusal.message}}) + "\n";

@@ -36,6 +36,12 @@ inline void AddVectorValue(float value, AskedSample* sample) {
   sample->vector_length = place + 1;
 }
 
+// An output tensor that a client of the Open Inference Protocol wants.
+struct WantedOutput {
+  std::string name;
+  bool binary = false;  // as binary data behind the JSON
+};
+
 struct PredictionRequest {
   std::vector<AskedSample> samples;
   uint32_t k = 5;
@@ -44,8 +50,9 @@ struct PredictionRequest {
   std::optional<std::vector<std::string>> allow;  // names: only these labels; none: all
   std::vector<std::string> deny;
   std::vector<std::string> unknown_labels;  // of both, each once, set by the service
-  bool exclude_own = false;  // labels that the sample has as features or words already
-  std::string id;            // of the request, for dialects that repeat it
+  bool exclude_own = false;           // labels that the sample has as features or words already
+  std::string id;                     // of the request, for dialects that repeat it
+  std::vector<WantedOutput> outputs;  // of the Open Inference Protocol, in this order
 };
 
 struct PredictedLabel {

@@ -18,12 +18,6 @@ namespace {
 constexpr size_t kMostTaken = 32;      // requests that a thread takes at once
 constexpr size_t kMostRanked = 256;    // samples that are ranked at once, and answered together
 constexpr float kLargestValue = 1e6f;  // of a feature: sums of products stay finite
-constexpr char kJson[] = "application/json";
-
-HttpResponse JsonResponse(unsigned status, std::string body) {
-  return {status, kJson, std::make_shared<const std::string>(std::move(body))};
-}
-
 }  // namespace
 
 // One thread's way to answer: what it needs of the model, and scratch.
@@ -87,9 +81,8 @@ class PredictionService::Worker {
       Predict(search);
     }
     for (const Asked& asked : together_) {
-      service_.Answer(asked.job, 200,
-                      asked.job.dialect->Answer(*model_, service_.options_.name, asked.request,
-                                                asked.predictions));
+      service_.Answer(asked.job, asked.job.dialect->Answer(*model_, service_.options_.name,
+                                                           asked.request, asked.predictions));
     }
     together_.clear();
   }
@@ -117,7 +110,7 @@ class PredictionService::Worker {
   }
 
   void Refuse(const Job& job, const Refusal& refusal) {
-    service_.Answer(job, refusal.status, job.dialect->Refuse(refusal));
+    service_.Answer(job, JsonAnswer(refusal.status, job.dialect->Refuse(refusal)));
   }
 
   // Checks what only the model can tell, and makes the filters.
@@ -287,7 +280,7 @@ void PredictionService::Submit(HttpRequest request, const Dialect& dialect,
       return;
     }
   }
-  Answer(job, 503, dialect.Refuse({503, "the server is too busy; try again later"}));
+  Answer(job, JsonAnswer(503, dialect.Refuse({503, "the server is too busy; try again later"})));
 }
 
 std::optional<size_t> PredictionService::AwaitJobs(uint64_t* models) {
@@ -307,9 +300,9 @@ std::optional<PredictionService::Job> PredictionService::TryTake(uint64_t models
   return job;
 }
 
-void PredictionService::Answer(const Job& job, unsigned status, std::string body) const {
-  metrics_.Answered(job.dialect->name(), status, MonotonicMicros() - job.begun_us);
-  job.respond(JsonResponse(status, std::move(body)));
+void PredictionService::Answer(const Job& job, HttpResponse response) const {
+  metrics_.Answered(job.dialect->name(), response.status, MonotonicMicros() - job.begun_us);
+  job.respond(std::move(response));
 }
 
 }  // namespace dslide

@@ -58,7 +58,7 @@ class PredictionService {
   std::optional<size_t> AwaitJobs(uint64_t* models);
   // Nullopt: nothing waits, or a model was set after AwaitJobs() gave `models`.
   std::optional<Job> TryTake(uint64_t models);
-  void Answer(const Job& job, unsigned status, std::string body) const;
+  void Answer(const Job& job, HttpResponse response) const;
 
   const Options options_;
   ServeMetrics& metrics_;

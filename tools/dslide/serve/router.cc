@@ -22,11 +22,11 @@ using Json = nlohmann::json;
 HttpResponse Answer(unsigned status, std::string type, std::string body) {
   return {status, std::move(type), std::make_shared<const std::string>(std::move(body))};
 }
-HttpResponse JsonAnswer(unsigned status, const Json& json) {
-  return Answer(status, "application/json", Compact(json) + "\n");
+HttpResponse Described(unsigned status, const Json& json) {
+  return JsonAnswer(status, Compact(json) + "\n");
 }
 HttpResponse Refused(unsigned status, const std::string& message) {
-  return JsonAnswer(status, {{"error", message}});
+  return Described(status, {{"error", message}});
 }
 
 Json AnnifProject(const std::string& name) {
@@ -68,11 +68,12 @@ Json ModelDescription(const std::string& name, const Model& model) {
 
 // Of what would be read as something else, or overlooked.
 std::optional<Refusal> WhyRefused(const HttpRequest& request, const Dialect& dialect) {
-  std::string type = request.type.substr(0, request.type.find('/'));
+  const std::string& whole_type = request.Header("Content-Type");
+  std::string type = whole_type.substr(0, whole_type.find('/'));
   std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
   if (type == "multipart") {
     return Refusal{415, fmt::format("forms of several parts ({}) are not taken; send {}",
-                                    request.type.substr(0, request.type.find(';')),
+                                    whole_type.substr(0, whole_type.find(';')),
                                     &dialect == &AnnifDialect() ? "an urlencoded form" : "JSON")};
   }
   const std::vector<std::string> known = dialect.query_names();
@@ -100,10 +101,11 @@ void Router::Handle(HttpRequest request, HttpServer::Respond respond) {
   }
   if (request.method != "POST") {
     respond(Refused(405, fmt::format("{} is asked with POST", request.path)));
-  } else if (!request.encoding.empty() && request.encoding != "identity") {
+  } else if (const std::string& encoding = request.Header("Content-Encoding");
+             !encoding.empty() && encoding != "identity") {
     respond(Refused(415, "compressed requests are not taken"));
   } else if (const auto refusal = WhyRefused(request, *dialect)) {
-    respond(Answer(refusal->status, "application/json", dialect->Refuse(*refusal)));
+    respond(JsonAnswer(refusal->status, dialect->Refuse(*refusal)));
   } else {
     service_.Submit(std::move(request), *dialect, std::move(respond));
   }
@@ -122,28 +124,29 @@ HttpResponse Router::Page(const std::string& path) const {
   const std::shared_ptr<const Model> served = service_.model();
   if (path == "/") return Answer(200, "text/html; charset=utf-8", kServeForm);
   if (path == "/openapi.json") return Answer(200, "application/json", kServeOpenApi);
-  if (path == "/model") return JsonAnswer(200, ModelDescription(name_, *served));
+  if (path == "/model") return Described(200, ModelDescription(name_, *served));
   if (path == "/healthz") return HttpResponse::Text(200, "ok\n");
   if (path == "/readyz") {
     return ready_ ? HttpResponse::Text(200, "ready\n") : HttpResponse::Text(503, "stopping\n");
   }
   if (path == "/metrics") return Answer(200, "text/plain; version=0.0.4", metrics_.Text());
   if (path == "/v1" || path == "/v1/") {
-    return JsonAnswer(200, {{"title", "Annif REST API"}, {"version", "dslide"}});
+    return Described(200, {{"title", "Annif REST API"}, {"version", "dslide"}});
   }
   if (path == "/v1/projects" || path == "/v1/projects/") {
-    return JsonAnswer(200, {{"projects", {AnnifProject(name_)}}});
+    return Described(200, {{"projects", {AnnifProject(name_)}}});
   }
   if (path == project || path == project + "/") {
-    return JsonAnswer(200, AnnifProject(name_));
+    return Described(200, AnnifProject(name_));
   }
   if (path == "/v2") {
-    return JsonAnswer(200, {{"name", "dslide"}, {"version", "2"}, {"extensions", Json::array()}});
+    return Described(
+        200, {{"name", "dslide"}, {"version", "2"}, {"extensions", {"binary_tensor_data"}}});
   }
-  if (path == "/v2/health/live") return JsonAnswer(200, {{"live", true}});
-  if (path == "/v2/health/ready") return JsonAnswer(ready_ ? 200 : 503, {{"ready", ready_.load()}});
-  if (path == model) return JsonAnswer(200, ModelMetadata(name_, *served));
-  if (path == model + "/ready") return JsonAnswer(ready_ ? 200 : 503, {{"ready", ready_.load()}});
+  if (path == "/v2/health/live") return Described(200, {{"live", true}});
+  if (path == "/v2/health/ready") return Described(ready_ ? 200 : 503, {{"ready", ready_.load()}});
+  if (path == model) return Described(200, ModelMetadata(name_, *served));
+  if (path == model + "/ready") return Described(ready_ ? 200 : 503, {{"ready", ready_.load()}});
   if (path.starts_with("/v1/projects/") || path.starts_with("/v2/models/")) {
     return Refused(404, fmt::format("there is no {}; the model's name is {}", path, name_));
   }
