@@ -255,6 +255,26 @@ TEST_CASE("serve: a second signal ends it at once, whatever waits") {
   CHECK(MonotonicMillis() - again_ms < kWaiting / 4 * one_ms);
 }
 
+TEST_CASE("serve: web pages of an allowed origin may ask, and a wrong origin is a usage error") {
+  TestRun run;
+  REQUIRE(run.Train({"--set", "train.epochs=1"})->Wait() == 0);
+  Served served(&run, run.run_directory(),
+                {"--allow-origin", "https://a.example", "--allow-origin", "http://localhost:3000"});
+  const httplib::Headers page = {{"Origin", "http://localhost:3000"},
+                                 {"Access-Control-Request-Method", "POST"}};
+  const auto preflight = served.Client().Options("/predict", page);
+  REQUIRE(preflight);
+  CHECK(preflight->status == 204);
+  CHECK(preflight->get_header_value("Access-Control-Allow-Origin") == "http://localhost:3000");
+  const auto answer = served.Client().Post("/predict", page, Ask(7), "application/json");
+  CHECK(answer->get_header_value("Access-Control-Allow-Origin") == "http://localhost:3000");
+  CHECK(run.Run("dslide", {"serve", "--model", run.run_directory(), "--allow-origin",
+                           "https://a.example/"}) == 2);
+  CHECK_MESSAGE(Contains(run.last_errors(),
+                         "--allow-origin: 'https://a.example/' is no origin; give SCHEME://HOST"),
+                run.last_errors());
+}
+
 TEST_CASE("serve: with a token nobody is answered without it, but who asks for its health") {
   TestRun run;
   REQUIRE(run.Train({"--set", "train.epochs=1"})->Wait() == 0);

@@ -11,6 +11,7 @@
 
 #include "tests/common/model/small_model.h"
 #include "tests/tools/serve/word_model.h"
+#include "tools/dslide/serve/request_screen.h"
 #include "tools/dslide/serve/router.h"
 
 namespace dslide {
@@ -19,8 +20,10 @@ class ServeFixture {
  public:
   explicit ServeFixture(std::shared_ptr<const Model> model = WordModel(),
                         PredictionService::Options options = {},
-                        HttpServer::Limits limits = {.body_bytes = 10'000})
-      : service_(Named(std::move(options)), std::move(model), &metrics_),
+                        HttpServer::Limits limits = {.body_bytes = 10'000},
+                        RequestScreen screen = {"", {}})
+      : screen_(std::move(screen)),
+        service_(Named(std::move(options)), std::move(model), &metrics_),
         router_("words", &service_, &metrics_) {
     limits.keep_alive = true;
     server_ = *HttpServer::Start(
@@ -28,7 +31,8 @@ class ServeFixture {
         [this](HttpRequest request, HttpServer::Respond respond) {
           router_.Handle(std::move(request), std::move(respond));
         },
-        limits);
+        limits, [this](const HttpRequest& request) { return screen_.Answer(request); },
+        [this](const HttpRequest& request) { return screen_.HeadersFor(request); });
     client_ = std::make_unique<httplib::Client>("127.0.0.1", server_->port());
   }
 
@@ -67,6 +71,7 @@ class ServeFixture {
     options.name = "words";
     return options;
   }
+  const RequestScreen screen_;
   ServeMetrics metrics_;
   PredictionService service_;
   Router router_;

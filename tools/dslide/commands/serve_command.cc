@@ -22,6 +22,7 @@
 #include "common/security/token.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/model/model_argument.h"
+#include "tools/dslide/serve/request_screen.h"
 #include "tools/dslide/serve/router.h"
 #include "tools/dslide/serve/served_source.h"
 
@@ -36,6 +37,7 @@ struct Task {
   std::string token;  // "": none is wanted
   uint32_t threads = 1, reload_s = 0, limit_ms = 0, request_kb = 0, connections = 0;
   std::optional<ModelSearch> search;
+  AllowedOrigins origins;
 };
 
 Result<Task> TaskFrom(const ParsedArguments& arguments) {
@@ -68,6 +70,9 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
     if (!token.ok()) return BadInput("--token: " + token.error().message);
     task.token = *std::move(token);
   }
+  Result<AllowedOrigins> origins = AllowedOrigins::Parse(arguments.All("allow-origin"));
+  if (!origins.ok()) return BadInput("--allow-origin: " + origins.error().message);
+  task.origins = *std::move(origins);
   const bool plain = std::ranges::all_of(task.name, [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.';
   });
@@ -182,21 +187,14 @@ Status Serve(const ParsedArguments& arguments) {
   limits.silent_s = limits.headers_s = 60;  // connections that are kept alive wait
   limits.request_s += 2 * task->limit_ms / 1000;
   limits.keep_alive = true;
-  // Whoever watches over the process needs no token.
-  const auto screen = [&task](const HttpRequest& request) -> std::optional<HttpResponse> {
-    const bool health = request.path == "/healthz" || request.path == "/readyz";
-    if (task->token.empty() || health ||
-        IsSameToken(BearerToken(request.Header("Authorization")), task->token)) {
-      return std::nullopt;
-    }
-    return HttpResponse::Unauthorized();
-  };
+  const RequestScreen screen(task->token, task->origins);
   const auto server = HttpServer::Start(
       task->bind,
       [&router](HttpRequest request, HttpServer::Respond respond) {
         router.Handle(std::move(request), std::move(respond));
       },
-      limits, screen);
+      limits, [&screen](const HttpRequest& request) { return screen.Answer(request); },
+      [&screen](const HttpRequest& request) { return screen.HeadersFor(request); });
   if (!server.ok()) {
     return BadInput(fmt::format("--bind {}: {}", task->bind, server.error().message));
   }
@@ -234,6 +232,8 @@ int ServeCommand(int argc, char** argv) {
   line.Option("connections", "N", "at once; one more closes one that asks nothing", "1000");
   line.Option("token", "FILE",
               "requests want its first line: \"Authorization: Bearer ...\"; but /healthz, /readyz");
+  line.Repeated("allow-origin", "ORIGIN",
+                "web pages of this origin may ask, as https://www.example.org; *: all pages");
   line.Flag("allow-plaintext", "listen outside loopback, without encryption");
   return RunExecutable("dslide serve", line, argc, argv, Serve);
 }

@@ -1,0 +1,42 @@
+// The web pages that may ask `dslide serve`, by their origins: SCHEME://HOST[:PORT] (RFC 6454).
+//
+// A browser sends a page's requests to another origin and keeps the answer from the page, unless
+// the answer's headers name the page's origin (CORS,
+// https://fetch.spec.whatwg.org/#http-cors-protocol). Before a request that a form could not send,
+// as one of JSON or with a token, it asks by OPTIONS whether it may (a preflight). No origin is
+// ever allowed to send cookies: none are used.
+//
+// Immutable; any thread may use it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/net/http_server.h"
+
+namespace dslide {
+
+class AllowedOrigins {
+ public:
+  AllowedOrigins() = default;  // none
+
+  // "*": every origin. Errors (kBadInput) name the origin and what to write instead.
+  static Result<AllowedOrigins> Parse(const std::vector<std::string>& origins);
+
+  // Whether `origin`, a request's header, is one of them.
+  bool Allows(std::string_view origin) const;
+
+  // What a response to the request says besides.
+  HttpResponse::Headers HeadersFor(const HttpRequest& request) const;
+  // The answer to a preflight; nullopt: the request is none.
+  std::optional<HttpResponse> AnswerPreflight(const HttpRequest& request) const;
+
+ private:
+  std::vector<std::string> origins_;  // as browsers write them
+  bool any_ = false;
+};
+
+}  // namespace dslide

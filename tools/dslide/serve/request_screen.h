@@ -1,0 +1,33 @@
+// Which requests `dslide serve` answers, by their headers alone, and what its responses say
+// besides.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/net/http_server.h"
+#include "tools/dslide/serve/allowed_origins.h"
+
+namespace dslide {
+
+// Immutable; any thread may use it.
+class RequestScreen {
+ public:
+  // `token`: that requests must bring; "": none is wanted.
+  RequestScreen(std::string token, AllowedOrigins origins)
+      : token_(std::move(token)), origins_(std::move(origins)) {}
+
+  // The response to a request that no model is asked for: to a preflight, or to one without the
+  // token. Nullopt: it goes on.
+  std::optional<HttpResponse> Answer(const HttpRequest& request) const;
+  HttpResponse::Headers HeadersFor(const HttpRequest& request) const {
+    return origins_.HeadersFor(request);
+  }
+
+ private:
+  const std::string token_;
+  const AllowedOrigins origins_;
+};
+
+}  // namespace dslide
