@@ -37,18 +37,17 @@ uint32_t WantedOf(const RankRequest& request, size_t sample) {
   return request.own_k.empty() ? request.k : request.own_k[sample];
 }
 
-// Appends a row of `from` to *to.
-void AppendRow(const RankedLabels& from, size_t row, RankedLabels* to) {
-  const uint32_t begin = from.best.offsets[row], end = from.best.offsets[row + 1];
+}  // namespace
+
+void RankedLabels::AppendRow(size_t row, RankedLabels* to) const {
+  const uint32_t begin = best.offsets[row], end = best.offsets[row + 1];
   for (uint32_t e = begin; e < end; ++e) {
-    to->best.ids.push_back(from.best.ids[e]);
-    to->best.scores.push_back(from.best.scores[e]);
-    if (!from.probabilities.empty()) to->probabilities.push_back(from.probabilities[e]);
+    to->best.ids.push_back(best.ids[e]);
+    to->best.scores.push_back(best.scores[e]);
+    if (!probabilities.empty()) to->probabilities.push_back(probabilities[e]);
   }
   to->best.offsets.push_back(static_cast<uint32_t>(to->best.ids.size()));
 }
-
-}  // namespace
 
 std::string_view SearchName(ModelSearch search) {
   return std::ranges::find(kNames, search, &Name::search)->name;
@@ -171,7 +170,7 @@ void Ranker::FillUp(const std::vector<uint32_t>& samples, const Matrix& hidden,
   RankedLabels filled;
   for (size_t i = 0, s = 0; i < hidden.rows; ++i) {
     const bool is_short = s < samples.size() && samples[s] == i;
-    is_short ? AppendRow(scanned, s++, &filled) : AppendRow(*ranking, i, &filled);
+    is_short ? scanned.AppendRow(s++, &filled) : ranking->AppendRow(i, &filled);
   }
   *ranking = std::move(filled);
 }

@@ -61,6 +61,9 @@ struct RankedLabels {
   // 1 / (1 + exp(-z_j)). Rows that were not scored are in the sum with their cells' mean logit. The
   // sum is at least that of the labels here: their probabilities add up to at most 1.
   std::vector<float> probabilities;
+
+  // Appends a row of this to *to.
+  void AppendRow(size_t row, RankedLabels* to) const;
 };
 
 // One thread uses an object; any number of objects share a model.

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <httplib.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -9,10 +10,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "common/base/process.h"
@@ -253,6 +256,94 @@ TEST_CASE("serve: a second signal ends it at once, whatever waits") {
   CHECK(Contains(served.process().Errors(), "some requests were not answered"));
   // Far less than their answers would have taken.
   CHECK(MonotonicMillis() - again_ms < kWaiting / 4 * one_ms);
+}
+
+// The lines of `dslide predict` on the test file.
+std::vector<std::string> Predicted(TestRun* run, const std::string& model, const Arguments& more) {
+  REQUIRE_MESSAGE(
+      run->Run("dslide", With({"predict", "--checkpoint", model, "--data", run->Path("test.txt")},
+                              more)) == 0,
+      run->last_errors());
+  std::vector<std::string> lines;
+  std::istringstream output(run->last_output());
+  for (std::string line; std::getline(output, line);) lines.push_back(line);
+  REQUIRE(lines.size() == kTestSamples);
+  return lines;
+}
+
+TEST_CASE("predict: probabilities are the softmax of all labels' scores, and those of serve") {
+  TestRun run;
+  REQUIRE(run.Train({"--set", "train.epochs=1"})->Wait() == 0);
+  const std::string file = run.Path("m.dslide"), all = std::to_string(kLabels);
+  REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--to", file}) == 0);
+  const auto lines =
+      Predicted(&run, run.run_directory(), {"--probabilities", "--json", "--top-k", all});
+  CHECK(Contains(run.last_errors(), "probabilities: softmax over all 200 labels, scored exactly"));
+  for (const std::string& line : lines) {
+    const Json json = Json::parse(line);
+    const std::vector<double> scores = json["scores"], probabilities = json["probabilities"];
+    REQUIRE(scores.size() == kLabels);
+    REQUIRE(probabilities.size() == kLabels);
+    double total = 0;
+    for (const double z : scores) total += std::exp(z - scores[0]);
+    for (int rank = 0; rank < kLabels; ++rank) {
+      CHECK(probabilities[rank] ==
+            doctest::Approx(std::exp(scores[rank] - scores[0]) / total).epsilon(1e-4));
+    }
+  }
+  CHECK(Predicted(&run, file, {"--probabilities", "--json", "--top-k", all}) == lines);
+
+  // As serve has them, and as text; a threshold leaves the same labels out.
+  Served served(&run, file, {"--search", "exact"});
+  const auto text = Predicted(&run, file, {"--probabilities", "--top-k", "3"});
+  const auto above = Predicted(&run, file, {"--threshold", "0.05", "--top-k", all, "--json"});
+  std::ifstream samples(run.Path("test.txt"));
+  std::string sample;
+  std::getline(samples, sample);  // the header
+  for (int i = 0; i < 20; ++i) {
+    std::getline(samples, sample);
+    Json features = Json::object();
+    std::istringstream words(sample.substr(sample.find(' ') + 1));
+    for (std::string word; words >> word;) {
+      features[word.substr(0, word.find(':'))] = std::stod(word.substr(word.find(':') + 1));
+    }
+    const auto ask = [&](const Json& more) {
+      Json request = {{"features", features}};
+      request.update(more);
+      const auto answer = served.Client().Post("/predict", request.dump(), "application/json");
+      REQUIRE(answer);
+      return Json::parse(answer->body)["predictions"][0]["labels"];
+    };
+    std::string expected;
+    for (const Json& label : ask({{"k", 3}})) {
+      expected +=
+          fmt::format("{}{}:{:.6g}", expected.empty() ? "" : " ", label["label"].get<std::string>(),
+                      label["probability"].get<double>());
+    }
+    CHECK(text[i] == expected);
+    std::vector<int> ids;
+    for (const Json& label : ask({{"k", kLabels}, {"threshold", 0.05}})) ids.push_back(label["id"]);
+    CHECK(Json::parse(above[i])["labels"] == Json(ids));
+  }
+  served.process().Signal(SIGTERM);
+  CHECK(served.process().Wait() == 0);
+
+  // Whatever it finds by 8 bits, the sum is over all labels.
+  const auto scanned = Predicted(&run, file, {"--probabilities", "--json", "--search", "scan"});
+  CHECK(Contains(run.last_errors(), "scored in 8 bits except the best; --search exact"));
+  for (size_t i = 0; i < scanned.size(); ++i) {
+    CHECK(Json::parse(scanned[i])["probabilities"][0].get<double>() ==
+          doctest::Approx(Json::parse(lines[i])["probabilities"][0].get<double>()).epsilon(0.1));
+  }
+  for (const auto& [more, line] : std::vector<std::pair<Arguments, std::string>>{
+           {{"--threshold", "1.5"}, "--threshold 1.5: must be a number from 0 to 1"},
+           {{"--threshold", "x"}, "--threshold x: must be a number from 0 to 1"},
+           {{"--threshold", "nan"}, "--threshold nan: must be a number from 0 to 1"},
+           {{"--probabilities", "--search", "lsh"}, "--search lsh: "}}) {
+    CHECK(run.Run("dslide", With({"predict", "--checkpoint", file, "--data", run.Path("test.txt")},
+                                 more)) == 2);
+    CHECK_MESSAGE(Contains(run.last_errors(), line), run.last_errors());
+  }
 }
 
 TEST_CASE("serve: web pages of an allowed origin may ask, and a wrong origin is a usage error") {

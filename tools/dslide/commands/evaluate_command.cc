@@ -208,7 +208,7 @@ Status Evaluate(const ParsedArguments& arguments) {
   const bool json = task->ranking.json;
   const uint32_t top_k = task->ranking.top_k;
   Result<PredictionFile> output =
-      PredictionFile::Create(task->ranking.output, json, run->model().label_names());
+      PredictionFile::Create(task->ranking.output, {json, run->model().label_names()});
   DSLIDE_RETURN_IF_ERROR(output);
   Result<SampleFile> per_sample =
       SampleFile::Create(task->per_sample, top_k, NamerOf(run->model()));
@@ -218,7 +218,8 @@ Status Evaluate(const ParsedArguments& arguments) {
   SampleViewer viewer(task->messages, task->show, &run->model());
   TrueLabels labels;
   MeasureAccumulator measures(task->cutoffs, frequencies->propensities, frequencies->bands);
-  DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const TopKReply& ranked) {
+  DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const RankedLabels& ranking) {
+    const TopKReply& ranked = ranking.best;
     for (size_t i = 0; i < batch.labels.rows(); ++i) {
       measures.Add(ranked.Ids(i), batch.labels.Ids(i));
     }
@@ -228,7 +229,7 @@ Status Evaluate(const ParsedArguments& arguments) {
           return id >= run->config().model.labels ||
                  (!frequencies->left_out.empty() && frequencies->left_out[id]);
         }));
-    output->Write(ranked, top_k, batch.ids);
+    output->Write(ranking, top_k, batch.ids);
     per_sample->Write(batch.labels, ranked);
     viewer.Show(batch, ranked);
   }));

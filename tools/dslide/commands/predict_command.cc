@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <vector>
 
@@ -14,23 +15,63 @@
 namespace dslide {
 namespace {
 
+struct PredictTask {
+  RankingTask ranking;
+  float threshold = 0;
+};
+
+Result<PredictTask> TaskFrom(const ParsedArguments& arguments) {
+  Result<RankingTask> ranking = RankingTaskFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(ranking);
+  PredictTask task{*std::move(ranking)};
+  task.ranking.probabilities = arguments.Has("probabilities") || arguments.Has("threshold");
+  if (arguments.Has("threshold")) {
+    const std::string text = arguments.Get("threshold");
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, task.threshold);
+    if (error != std::errc() || at != end || !(task.threshold >= 0 && task.threshold <= 1)) {
+      return BadInput(fmt::format("--threshold {}: must be a number from 0 to 1", text));
+    }
+  }
+  if (task.ranking.probabilities && task.ranking.search == Search::kLsh) {
+    return BadInput(
+        "--search lsh: scores the labels of some buckets, which gives no probabilities; leave it "
+        "out, or name exact or scan");
+  }
+  return task;
+}
+
+// What the probabilities of a run are; with softmax, what their sum is over.
+std::string DescribeProbabilities(const RankingRun& run) {
+  const ModelConfig& model = run.config().model;
+  if (model.loss != Loss::kSoftmax) return "probabilities: each label's own, by sigmoid";
+  const std::string labels = Plural(model.labels, "label");
+  return run.task().search == Search::kScan && !IsLinear(model)
+             ? fmt::format(
+                   "probabilities: softmax over all {}, scored in 8 bits except the best; "
+                   "--search exact scores all exactly",
+                   labels)
+             : fmt::format("probabilities: softmax over all {}, scored exactly", labels);
+}
+
 Status Predict(const ParsedArguments& arguments) {
-  Result<RankingTask> task = RankingTaskFrom(arguments);
+  Result<PredictTask> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
-  Result<RankingRun> run = RankingRun::Open(std::move(*task));
+  Result<RankingRun> run = RankingRun::Open(std::move(task->ranking));
   DSLIDE_RETURN_IF_ERROR(run);
   const std::string& path = run->task().output;
-  const bool json = run->task().json;
-  const std::vector<std::string>* names = run->model().label_names();
-  Result<PredictionFile> output = path.empty() ? PredictionFile::StandardOutput(json, names)
-                                               : PredictionFile::Create(path, json, names);
+  const PredictionFormat format = {run->task().json, run->model().label_names(),
+                                   run->task().probabilities, task->threshold};
+  Result<PredictionFile> output =
+      path.empty() ? PredictionFile::StandardOutput(format) : PredictionFile::Create(path, format);
   DSLIDE_RETURN_IF_ERROR(output);
   uint64_t samples = 0;
-  DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const TopKReply& ranked) {
+  DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const RankedLabels& ranked) {
     output->Write(ranked, run->task().top_k, batch.ids);
     samples += batch.features.rows();
   }));
   DSLIDE_RETURN_IF_ERROR(output->Finish());
+  if (run->task().probabilities) fmt::print(stderr, "{}\n", DescribeProbabilities(*run));
   fmt::print(stderr, "{} in {:.1f} s ({:.0f} a second)\n", Plural(samples, "prediction"),
              run->seconds(), static_cast<double>(samples) / std::max(run->seconds(), 1e-9));
   return {};
@@ -39,12 +80,15 @@ Status Predict(const ParsedArguments& arguments) {
 }  // namespace
 
 int PredictCommand(int argc, char** argv) {
-  CommandLine line = RankingCommandLine("predict",
-                                        "Writes the best labels of each sample, one line a sample, "
-                                        "best first, each with its score.\nA score is a logit: it "
-                                        "ranks the labels of one sample, and is no probability, "
-                                        "which `dslide serve`\ngives.");
+  CommandLine line = RankingCommandLine(
+      "predict",
+      "Writes the best labels of each sample, one line a sample, best first, each with its score.\n"
+      "A score is a logit: it ranks the labels of one sample, and is no probability. With\n"
+      "--probabilities text has the probability in place of the score, and JSON has both.");
   line.Option("output", "FILE", "where to write; standard output if not given, or -");
+  line.Flag("probabilities",
+            "as `dslide serve` gives them; --search auto scores all labels exactly then");
+  line.Option("threshold", "P", "leave labels of a lower probability out; implies --probabilities");
   return RunExecutable("dslide predict", line, argc, argv, Predict);
 }
 

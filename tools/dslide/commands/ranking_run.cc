@@ -82,7 +82,9 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments) {
 }
 
 Result<RankingRun> RankingRun::Open(RankingTask task) {
-  Result<std::unique_ptr<Inference>> model = Inference::Load(task.checkpoint, task.label_names);
+  Result<std::unique_ptr<Inference>> model =
+      task.probabilities ? Inference::LoadAsServed(task.checkpoint)
+                         : Inference::Load(task.checkpoint, task.label_names);
   DSLIDE_RETURN_IF_ERROR(model);
   DSLIDE_RETURN_IF_ERROR(
       CheckOutputs({(*model)->config().train.label_names}, {{"output", task.output}}));
@@ -142,19 +144,31 @@ Result<Search> RankingRun::CheapestSearch(const SampleBatch& batch) {
   return choice->search;
 }
 
-Status RankingRun::RankAll(const std::function<void(const SampleBatch&, const TopKReply&)>& each) {
+Result<RankedLabels> RankingRun::Rank(const SparseRows& features) {
+  if (task_.probabilities) {
+    return model_->RankWithProbabilities(features, task_.depth, *task_.search,
+                                         ExcludesOwnFeatures());
+  }
+  Result<TopKReply> best =
+      model_->Rank(features, task_.depth, *task_.search, ExcludesOwnFeatures());
+  DSLIDE_RETURN_IF_ERROR(best);
+  return RankedLabels{*std::move(best), {}};
+}
+
+Status RankingRun::RankAll(
+    const std::function<void(const SampleBatch&, const RankedLabels&)>& each) {
   const auto start = std::chrono::steady_clock::now();
   while (true) {
     const Result<SampleBatch> batch = NextBatch();
     DSLIDE_RETURN_IF_ERROR(batch);
     if (batch->features.rows() == 0) break;
+    if (!task_.search && task_.probabilities) task_.search = Search::kExact;
     if (!task_.search) {
       const Result<Search> search = CheapestSearch(*batch);
       DSLIDE_RETURN_IF_ERROR(search);
       task_.search = *search;
     }
-    const Result<TopKReply> ranked =
-        model_->Rank(batch->features, task_.depth, *task_.search, ExcludesOwnFeatures());
+    const Result<RankedLabels> ranked = Rank(batch->features);
     DSLIDE_RETURN_IF_ERROR(ranked);
     each(*batch, *ranked);
   }

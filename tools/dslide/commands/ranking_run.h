@@ -12,6 +12,7 @@
 
 #include "common/app/command_line.h"
 #include "common/base/error.h"
+#include "common/model/ranker.h"
 #include "common/text/samples.h"
 #include "common/wire/messages.h"
 #include "tools/dslide/model/inference.h"
@@ -25,6 +26,9 @@ struct RankingTask {
   uint32_t depth = 5;            // labels of a sample that are ranked, at least top_k
   std::optional<Search> search;  // nullopt: what is the cheapest on the first samples
   bool json = false;
+  // Whether predictions have probabilities, by the model as it is served. By default (no `search`)
+  // all labels are scored then.
+  bool probabilities = false;
   bool exclude_own_features = false;
   bool wants_labels = false;  // data without labels is refused
 };
@@ -53,7 +57,7 @@ class RankingRun {
 
   // Ranks all samples; `each` sees every batch with its predictions, the best task().depth labels
   // of each row. Sets task().search, and says on standard error which one was chosen.
-  Status RankAll(const std::function<void(const SampleBatch&, const TopKReply&)>& each);
+  Status RankAll(const std::function<void(const SampleBatch&, const RankedLabels&)>& each);
   double seconds() const { return seconds_; }  // that RankAll() took
   // Records that RankAll() left out.
   const UnreadableRecords& unreadable() const { return reader_.unreadable(); }
@@ -65,6 +69,7 @@ class RankingRun {
 
   Result<SampleBatch> NextBatch();
   Result<Search> CheapestSearch(const SampleBatch& batch);
+  Result<RankedLabels> Rank(const SparseRows& features);
   bool ExcludesOwnFeatures() const;
 
   RankingTask task_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/base/check.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/checkpoint/stored_label_names.h"
@@ -18,6 +19,7 @@
 #include "scheduler/balance/model_size.h"
 #include "server/executor/gather.h"
 #include "server/storage/checkpoint.h"
+#include "tools/dslide/model/model_source.h"
 #include "tools/dslide/model/search_choice.h"
 
 namespace dslide {
@@ -48,23 +50,30 @@ void ForEachRowOf(const Layer& layer, const Each& each) {
 
 }  // namespace
 
-Result<std::unique_ptr<Inference>> Inference::LoadFile(const std::string& path) {
-  Result<std::shared_ptr<const Model>> file = OpenModelFile(path);
-  DSLIDE_RETURN_IF_ERROR(file);
-  std::unique_ptr<Inference> model(new Inference());
-  model->config_ = (*file)->info().config;
-  model->directory_ = path;
-  model->preprocessor_ = (*file)->shared_preprocessor();
-  model->label_names_ = (*file)->info().label_names;
+std::unique_ptr<Inference> Inference::Of(std::shared_ptr<const Model> model,
+                                         const std::string& path) {
+  std::unique_ptr<Inference> inference(new Inference());
+  inference->config_ = model->info().config;
+  inference->directory_ = path;
+  inference->preprocessor_ = model->shared_preprocessor();
+  inference->label_names_ = model->info().label_names;
   for (uint32_t i = 0; i < CoresOfThisMachine(); ++i) {
-    model->rankers_.emplace_back(*file, BestKernels());
+    inference->rankers_.emplace_back(model, BestKernels());
   }
-  return model;
+  return inference;
+}
+
+Result<std::unique_ptr<Inference>> Inference::LoadAsServed(const std::string& path) {
+  ModelSourceOptions options;
+  options.index = false;
+  Result<std::shared_ptr<const Model>> model = LoadModel(path, options);
+  DSLIDE_RETURN_IF_ERROR(model);
+  return Of(*std::move(model), path);
 }
 
 Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path,
                                                    const std::string& label_names) {
-  auto model = IsModelFile(path) ? LoadFile(path) : LoadCheckpoint(path, label_names.empty());
+  auto model = IsModelFile(path) ? LoadAsServed(path) : LoadCheckpoint(path, label_names.empty());
   if (!model.ok() || label_names.empty()) return model;
   if ((*model)->preprocessor_ != nullptr) {
     return BadInput(
@@ -152,7 +161,7 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
       return BadInput(
           fmt::format("--search lsh: {} has no hash tables; name the run directory", directory_));
     }
-    return RankByFile(features, k, search, exclude_own_features);
+    return RankByFile(features, k, search, exclude_own_features, false).best;
   }
   Result<Matrix> hidden = Embed(features);
   DSLIDE_RETURN_IF_ERROR(hidden);
@@ -168,6 +177,12 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
   Result<Body> ranked = Call(Body(std::move(request)));
   DSLIDE_RETURN_IF_ERROR(ranked);
   return std::get<TopKReply>(std::move(*ranked));
+}
+
+RankedLabels Inference::RankWithProbabilities(const SparseRows& features, uint32_t k, Search search,
+                                              bool exclude_own_features) {
+  DSLIDE_CHECK(pool_ == nullptr && search != Search::kLsh);
+  return RankByFile(features, k, search, exclude_own_features, true);
 }
 
 Result<Matrix> Inference::Embed(const SparseRows& features) {
@@ -208,10 +223,10 @@ std::vector<uint32_t> Inference::OwnLabels(std::span<const uint32_t> features) c
   return {features.begin(), features.end()};
 }
 
-TopKReply Inference::RankByFile(const SparseRows& features, uint32_t k, Search search,
-                                bool exclude_own_features) {
+RankedLabels Inference::RankByFile(const SparseRows& features, uint32_t k, Search search,
+                                   bool exclude_own_features, bool probabilities) {
   const size_t rows = features.rows();
-  std::vector<TopKReply> parts(rankers_.size());
+  std::vector<RankedLabels> parts(rankers_.size());
   InParallel(rankers_.size(), [&](size_t part) {
     SparseRows own;
     std::vector<LabelFilter> filters;
@@ -229,18 +244,12 @@ TopKReply Inference::RankByFile(const SparseRows& features, uint32_t k, Search s
     request.k = k;
     request.search = search == Search::kExact ? ModelSearch::kExact : ModelSearch::kScan;
     request.filters = filters;
-    parts[part] = rankers_[part].Rank(rankers_[part].Embed(own), request).best;
+    request.probabilities = probabilities;
+    parts[part] = rankers_[part].Rank(rankers_[part].Embed(own), request);
   });
-  TopKReply all;
-  for (const TopKReply& part : parts) {
-    for (uint32_t i = 0; i + 1 < part.offsets.size(); ++i) {
-      const uint32_t end = part.offsets[i + 1];
-      for (uint32_t e = part.offsets[i]; e < end; ++e) {
-        all.ids.push_back(part.ids[e]);
-        all.scores.push_back(part.scores[e]);
-      }
-      all.offsets.push_back(static_cast<uint32_t>(all.ids.size()));
-    }
+  RankedLabels all;
+  for (const RankedLabels& part : parts) {
+    for (size_t i = 0; i + 1 < part.best.offsets.size(); ++i) part.AppendRow(i, &all);
   }
   return all;
 }

@@ -24,6 +24,8 @@ class Inference {
   // model of text an error.
   static Result<std::unique_ptr<Inference>> Load(const std::string& path,
                                                  const std::string& label_names = "");
+  // The same as `dslide serve` has it: of a checkpoint a model is made whose rows are in bf16.
+  static Result<std::unique_ptr<Inference>> LoadAsServed(const std::string& path);
 
   const Config& config() const { return config_; }
   const Manifest& manifest() const { return manifest_; }  // of a checkpoint
@@ -52,6 +54,9 @@ class Inference {
   // an error.
   Result<TopKReply> Rank(const SparseRows& features, uint32_t k, Search search,
                          bool exclude_own_features);
+  // The same with probabilities (RankRequest). REQUIRES a model by LoadAsServed(), and not kLsh.
+  RankedLabels RankWithProbabilities(const SparseRows& features, uint32_t k, Search search,
+                                     bool exclude_own_features);
 
   // The activations h of samples, [rows x H], whose values are as in data files: train.normalize is
   // applied here. REQUIRES a checkpoint, and feature ids below D.
@@ -67,12 +72,12 @@ class Inference {
  private:
   Inference() = default;
 
-  static Result<std::unique_ptr<Inference>> LoadFile(const std::string& path);
+  static std::unique_ptr<Inference> Of(std::shared_ptr<const Model> model, const std::string& path);
   static Result<std::unique_ptr<Inference>> LoadCheckpoint(const std::string& path,
                                                            bool with_label_names);
   std::vector<uint32_t> OwnLabels(std::span<const uint32_t> features) const;
-  TopKReply RankByFile(const SparseRows& features, uint32_t k, Search search,
-                       bool exclude_own_features);
+  RankedLabels RankByFile(const SparseRows& features, uint32_t k, Search search,
+                          bool exclude_own_features, bool probabilities);
 
   Status LoadDense();
 

@@ -1,49 +1,80 @@
 #include "tools/dslide/model/prediction_file.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace dslide {
+#include "common/base/check.h"
 
-Result<PredictionFile> PredictionFile::Create(const std::string& path, bool json,
-                                              const Names* names) {
+namespace dslide {
+namespace {
+
+// Elements [begin, end) of a list, as JSON.
+std::string Listed(const std::vector<float>& values, uint32_t begin, uint32_t end) {
+  return fmt::format("[{}]", fmt::join(values.begin() + begin, values.begin() + end, ","));
+}
+
+}  // namespace
+
+Result<PredictionFile> PredictionFile::Create(const std::string& path,
+                                              const PredictionFormat& format) {
   Result<OutputFile> out = OutputFile::Create(path);
   DSLIDE_RETURN_IF_ERROR(out);
-  return PredictionFile(std::move(*out), json, names);
+  return PredictionFile(std::move(*out), format);
 }
 
-PredictionFile PredictionFile::StandardOutput(bool json, const Names* names) {
-  return {OutputFile::StandardOutput(), json, names};
+PredictionFile PredictionFile::StandardOutput(const PredictionFormat& format) {
+  return {OutputFile::StandardOutput(), format};
 }
 
-void PredictionFile::Write(const TopKReply& reply, uint32_t top_k,
+std::string PredictionFile::TextLine(const RankedLabels& ranking, uint32_t begin,
+                                     uint32_t end) const {
+  std::string line;
+  for (uint32_t e = begin; e < end; ++e) {
+    const uint32_t id = ranking.best.ids[e];
+    if (e > begin) line += format_.names == nullptr ? ' ' : '\t';
+    line += format_.names == nullptr ? std::to_string(id) : (*format_.names)[id];
+    line += format_.probabilities ? fmt::format(":{:.6g}", ranking.probabilities[e])
+                                  : fmt::format(":{:.4f}", ranking.best.scores[e]);
+  }
+  return line + "\n";
+}
+
+std::string PredictionFile::JsonLine(const RankedLabels& ranking, uint32_t begin, uint32_t end,
+                                     const std::string& id) const {
+  std::string line = id.empty() ? "{" : fmt::format("{{\"id\":{},", id);
+  line += "\"labels\":[";
+  for (uint32_t e = begin; e < end; ++e) {
+    const uint32_t label = ranking.best.ids[e];
+    if (e > begin) line += ',';
+    line += format_.names == nullptr ? std::to_string(label)
+                                     : nlohmann::json((*format_.names)[label]).dump();
+  }
+  line += "],\"scores\":" + Listed(ranking.best.scores, begin, end);
+  if (format_.probabilities) {
+    line += ",\"probabilities\":" + Listed(ranking.probabilities, begin, end);
+  }
+  return line + "}\n";
+}
+
+void PredictionFile::Write(const RankedLabels& ranking, uint32_t top_k,
                            std::span<const std::string> sample_ids) {
   if (!out_.IsOpen()) return;
-  std::string labels, scores, lines;
-  for (size_t i = 0; i + 1 < reply.offsets.size(); ++i) {
-    labels.clear();
-    scores.clear();
-    const uint32_t end = std::min(reply.offsets[i + 1], reply.offsets[i] + top_k);
-    for (uint32_t e = reply.offsets[i]; e < end; ++e) {
-      const bool first = labels.empty();
-      const uint32_t id = reply.ids[e];
-      if (json_) {
-        labels += first ? "" : ",";
-        labels += names_ == nullptr ? std::to_string(id) : nlohmann::json((*names_)[id]).dump();
-        scores += fmt::format("{}{}", first ? "" : ",", reply.scores[e]);
-      } else {
-        labels += first ? "" : names_ == nullptr ? " " : "\t";
-        labels += fmt::format("{}:{:.4f}", names_ == nullptr ? std::to_string(id) : (*names_)[id],
-                              reply.scores[e]);
-      }
+  const TopKReply& best = ranking.best;
+  DSLIDE_CHECK(!format_.probabilities || ranking.probabilities.size() == best.ids.size());
+  std::string lines;
+  for (size_t i = 0; i + 1 < best.offsets.size(); ++i) {
+    const uint32_t begin = best.offsets[i];
+    uint32_t end = std::min(best.offsets[i + 1], begin + top_k);
+    // Probabilities descend, as scores do.
+    while (format_.probabilities && end > begin &&
+           ranking.probabilities[end - 1] < format_.threshold) {
+      --end;
     }
-    const std::string id = i < sample_ids.size() && !sample_ids[i].empty()
-                               ? fmt::format("\"id\":{},", sample_ids[i])
-                               : "";
-    lines += json_ ? fmt::format("{{{}\"labels\":[{}],\"scores\":[{}]}}\n", id, labels, scores)
-                   : labels + "\n";
+    lines += format_.json
+                 ? JsonLine(ranking, begin, end, i < sample_ids.size() ? sample_ids[i] : "")
+                 : TextLine(ranking, begin, end);
   }
   out_.Write(lines);
 }

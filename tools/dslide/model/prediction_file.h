@@ -4,7 +4,8 @@
 //   JSON   {"id":...,"labels":[...],"scores":[...]}    `id` if the sample has one
 //
 // A score is the label's logit, which ranks the labels of one sample. Labels are names if the model
-// has some, else ids.
+// has some, else ids. With probabilities text has them in place of scores, and JSON has them
+// besides: "probabilities":[...].
 #pragma once
 
 #include <span>
@@ -14,30 +15,42 @@
 
 #include "common/base/error.h"
 #include "common/data/output_file.h"
-#include "common/wire/messages.h"
+#include "common/model/ranker.h"
 
 namespace dslide {
 
+struct PredictionFormat {
+  bool json = false;
+  // By id; null: labels are ids. Must outlive the file.
+  const std::vector<std::string>* names = nullptr;
+  bool probabilities = false;
+  float threshold = 0;  // labels of a lower probability are left out
+};
+
 class PredictionFile {
  public:
-  using Names = std::vector<std::string>;  // by id
-
-  // An empty path: nothing is written. `names` may be null, else they must outlive the file.
-  static Result<PredictionFile> Create(const std::string& path, bool json, const Names* names);
-  static PredictionFile StandardOutput(bool json, const Names* names);
+  // An empty path: nothing is written.
+  static Result<PredictionFile> Create(const std::string& path, const PredictionFormat& format);
+  static PredictionFile StandardOutput(const PredictionFormat& format);
 
   // The first `top_k` labels of each row. `sample_ids`: one a row, as JSON, empty where a sample
-  // has none; or no ids at all. Finish() reports a failure.
-  void Write(const TopKReply& reply, uint32_t top_k, std::span<const std::string> sample_ids = {});
+  // has none; or no ids at all. REQUIRES probabilities, if the format has them. Finish() reports a
+  // failure.
+  void Write(const RankedLabels& ranking, uint32_t top_k,
+             std::span<const std::string> sample_ids = {});
   Status Finish() { return out_.Finish(); }
 
  private:
-  PredictionFile(OutputFile out, bool json, const Names* names)
-      : out_(std::move(out)), json_(json), names_(names) {}
+  PredictionFile(OutputFile out, const PredictionFormat& format)
+      : out_(std::move(out)), format_(format) {}
+
+  // The labels of entries [begin, end) with their numbers.
+  std::string TextLine(const RankedLabels& ranking, uint32_t begin, uint32_t end) const;
+  std::string JsonLine(const RankedLabels& ranking, uint32_t begin, uint32_t end,
+                       const std::string& id) const;
 
   OutputFile out_;
-  bool json_;
-  const Names* names_;
+  PredictionFormat format_;
 };
 
 }  // namespace dslide
