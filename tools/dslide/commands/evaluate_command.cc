@@ -19,6 +19,7 @@
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/commands/ranking_run.h"
 #include "tools/dslide/data/data_paths.h"
+#include "tools/dslide/model/label_report.h"
 #include "tools/dslide/model/measure_report.h"
 #include "tools/dslide/model/prediction_file.h"
 #include "tools/dslide/model/sample_file.h"
@@ -33,10 +34,10 @@ constexpr size_t kMaxFurtherCutoffs = 4;
 
 struct EvaluateTask {
   RankingTask ranking;
-  std::string per_sample;
-  std::string train;              // "": the file that the model was trained on
-  std::FILE* messages = stdout;   // where the measures are printed
-  std::vector<uint32_t> cutoffs;  // ascending
+  std::string per_sample, per_label;  // "": not written
+  std::string train;                  // "": the file that the model was trained on
+  std::FILE* messages = stdout;       // where the measures are printed
+  std::vector<uint32_t> cutoffs;      // ascending
   uint32_t show = 0;
 };
 
@@ -56,7 +57,9 @@ Result<std::vector<uint32_t>> CutoffsFrom(const ParsedArguments& arguments) {
 }
 
 std::vector<OutputOption> OutputsOf(const EvaluateTask& task) {
-  return {{"output", task.ranking.output}, {"per-sample", task.per_sample}};
+  return {{"output", task.ranking.output},
+          {"per-sample", task.per_sample},
+          {"per-label", task.per_label}};
 }
 
 Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
@@ -74,7 +77,8 @@ Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
   task.cutoffs = std::move(*cutoffs);
   task.ranking.depth = std::max(task.ranking.depth, task.cutoffs.back());
   task.per_sample = arguments.Get("per-sample");
-  task.messages = MessagesBeside({task.ranking.output, task.per_sample});
+  task.per_label = arguments.Get("per-label");
+  task.messages = MessagesBeside({task.ranking.output, task.per_sample, task.per_label});
   const Result<std::string> train = InputPath(arguments.Get("train"));
   DSLIDE_RETURN_IF_ERROR(train);
   task.train = *train;
@@ -213,15 +217,19 @@ Status Evaluate(const ParsedArguments& arguments) {
   Result<SampleFile> per_sample =
       SampleFile::Create(task->per_sample, top_k, NamerOf(run->model()));
   DSLIDE_RETURN_IF_ERROR(per_sample);
+  Result<OutputFile> per_label = OutputFile::Create(task->per_label);
+  DSLIDE_RETURN_IF_ERROR(per_label);
   const Result<Frequencies> frequencies = ReadFrequencies(*task, run->model());
   DSLIDE_RETURN_IF_ERROR(frequencies);
   SampleViewer viewer(task->messages, task->show, &run->model());
   TrueLabels labels;
+  LabelReport label_report(top_k);
   MeasureAccumulator measures(task->cutoffs, frequencies->propensities, frequencies->bands);
   DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const RankedLabels& ranking) {
     const TopKReply& ranked = ranking.best;
     for (size_t i = 0; i < batch.labels.rows(); ++i) {
       measures.Add(ranked.Ids(i), batch.labels.Ids(i));
+      if (per_label->IsOpen()) label_report.Add(ranked.Ids(i), batch.labels.Ids(i));
     }
     labels.all += batch.labels.ids.size();
     labels.unknown +=
@@ -243,7 +251,12 @@ Status Evaluate(const ParsedArguments& arguments) {
     fmt::print(stderr, "{}: {}, and score 0\n", task->ranking.data, without);
   }
   PrintMeasures(task->messages, *run, result, frequencies->bands, labels);
-  return {};
+  if (!per_label->IsOpen()) return {};
+  const std::vector<LabelRow> rows = label_report.Rows();
+  const LabelNamer namer = NamerOf(run->model());
+  if (!json) fmt::print(task->messages, "{}", WorstLabels(top_k, rows, namer));
+  WriteLabelRows(top_k, rows, namer, &*per_label);
+  return per_label->Finish();
 }
 
 }  // namespace
@@ -264,6 +277,9 @@ int EvaluateCommand(int argc, char** argv) {
               "also write the predictions; -: standard output, and measures to standard error");
   line.Option("per-sample", "FILE",
               "also write a JSON line a sample: labels, predictions, P@1, P@5, recall");
+  line.Option("per-label", "FILE",
+              "also write a line a label, tab-separated: support, precision, recall, F1 and "
+              "confusions, where the first K (--top-k) count as predicted; print the worst");
   line.Option("train", "FILE", "training file for PSP and bands, if it moved since training");
   line.Option("show", "N", "print the first N samples with predicted and true label names", "0");
   line.Option("label-names", "FILE",
