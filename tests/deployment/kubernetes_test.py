@@ -122,7 +122,7 @@ def of_kind(objects, kind, name):
 
 
 def check_manifests():
-    for name in ("base", "overlays/spot", "overlays/small"):
+    for name in ("base", "overlays/spot", "overlays/small", "serve"):
         objects = manifests.build(f"{BASE}/{name}")
         for thing in objects:
             manifests.check(thing)
