@@ -108,10 +108,11 @@ void PrintLine(const std::string& line) {
 }
 
 void PrintFailure(const std::string& program, const std::string& message) {
-  std::fputs((LogsJson() ? JsonNow(spdlog::level::err, fmt::format("{}: {}", program, message))
-                         : fmt::format("{}: {}\n", program, message))
-                 .c_str(),
-             stderr);
+  const std::string line =
+      LogsJson() ? JsonNow(spdlog::level::err, fmt::format("{}: {}", program, message))
+                 : fmt::format("{}: {}\n", program, message);
+  // Standard error may be a log on a full disk.
+  if (std::fputs(line.c_str(), stderr) < 0) std::fputs(line.c_str(), stdout);
 }
 
 std::optional<std::string> FailureIn(const std::string& line, const std::string& program) {

@@ -49,6 +49,18 @@ std::string LastWords(const std::string& path, std::streamoff start, const std::
   return last;
 }
 
+// Where to look for what a process said.
+std::string SeeLog(const std::string& path) {
+  std::error_code error;
+  const fs::space_info disk = fs::space(path, error);
+  if (!error && disk.available == 0) {
+    return fmt::format("its log {} may lack the reason: that disk is full", path);
+  }
+  const auto size = fs::file_size(path, error);
+  if (!error && size == 0) return fmt::format("its log {} is empty", path);
+  return "see " + path;
+}
+
 std::string WorkerName(uint32_t number) { return fmt::format("worker-{}", number); }
 
 }  // namespace
@@ -296,8 +308,8 @@ Status Launcher::OnMemberEnd(Child* child) {
   }
   const std::string why = LastWords(process.log(), 0, "dslide-worker");
   if (why.starts_with(kDiverged)) diverged_ = fmt::format("{}: {}", process.name(), why);
-  Say(fmt::format("{} ended ({}), see {}; the others go on", process.name(), process.Ending(),
-                  process.log()));
+  Say(fmt::format("{} ended ({}), {}; the others go on", process.name(), process.Ending(),
+                  SeeLog(process.log())));
   return {};
 }
 
@@ -322,9 +334,9 @@ Error Launcher::CannotGoOn(const Child& child, const std::string& ending) const 
     return BadInput(fmt::format("{}: {}", name, why));
   }
   return Failed(
-      fmt::format("{} ended ({}), see {}; continue from the last checkpoint with --resume "
+      fmt::format("{} ended ({}), {}; continue from the last checkpoint with --resume "
                   "--run-dir {}",
-                  name, ending, child.process.log(), launch_.run_directory));
+                  name, ending, SeeLog(child.process.log()), launch_.run_directory));
 }
 
 // Workers end with 0 when told to stop; no other worker may ever join.
@@ -397,7 +409,8 @@ Error Launcher::SchedulerFailure() {
   // The scheduler's earlier lives wrote into the same log.
   std::string last = LastWords(scheduler().log(), log_start_, "dslide-scheduler");
   if (last.empty()) {
-    last = fmt::format("the scheduler ended ({}), see {}", scheduler().Ending(), scheduler().log());
+    last = fmt::format("the scheduler ended ({}), {}", scheduler().Ending(),
+                       SeeLog(scheduler().log()));
   }
   for (const ErrorKind kind : {ErrorKind::kBadInput, ErrorKind::kTryLater, ErrorKind::kPreempted}) {
     if (scheduler().exit_code() == ExitCode(kind)) return {kind, last};
