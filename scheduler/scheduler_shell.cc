@@ -37,14 +37,6 @@ constexpr int kFloodPauseMs = 5;
 constexpr size_t kLongestOfStranger = 64 << 10;  // bytes of a message; also of an observer's
 constexpr size_t kLongestOfMember = 16 << 20;    // the predictions of a batch have the most
 
-// Whether a plan switch is among the entries: a plan that continues a generation.
-bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
-  return std::any_of(entries.begin(), entries.end(), [](const LedgerEntry& entry) {
-    const auto* planned = std::get_if<LedgerPlanned>(&entry);
-    return planned != nullptr && GenerationOf(planned->plan) != planned->plan.version;
-  });
-}
-
 // Why a server may not join: workers and other servers could not dial it. "" if they could.
 std::string WhyUnreachable(const Message& message) {
   const auto* join = std::get_if<Join>(&message.body);
@@ -77,6 +69,7 @@ SchedulerShell::SchedulerShell(std::unique_ptr<StartedRun> run)
     : run_directory_(run->directory),
       endpoint_(std::move(run->endpoint)),
       ledger_(std::move(run->ledger)),
+      ledger_queue_(ledger_.get()),
       data_(std::move(run->data)),
       run_(run->inputs.run),
       core_(std::move(run->inputs), MonotonicMillis()),
@@ -116,11 +109,11 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     if (turn.dropped > turn.taken) pause.Wait(kFloodPauseMs);
   };
   int stops = 0;
-  while (core_.phase() != RunPhase::kFinished) {
+  while (core_.phase() != RunPhase::kFinished || ledger_queue_.wait()) {
     wait();
     if (signals->Take() && !EndsStream()) {
       ++stops;
-      Apply(core_.RequestStop(clock_.Millis()));
+      RequestStop();
     }
     receive();
     TendStream();
@@ -128,6 +121,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     HandOutAccess();
     MakeRoomForCheckpoint();
     Apply(core_.Tick(clock_.Millis()));
+    TendLedger();
     TendHook();
     reporter_.Tick();
   }
@@ -377,75 +371,6 @@ void SchedulerShell::Answer(const PeerId& peer, Body body, uint64_t reply_to) {
   SchedulerCore::Effects answer;
   answer.send.push_back({peer, std::move(body), reply_to});
   Apply(std::move(answer));
-}
-
-void SchedulerShell::Apply(SchedulerCore::Effects effects) {
-  for (LedgerEntry& entry : effects.ledger) {
-    auto* counted = std::get_if<LedgerCounted>(&entry);
-    if (counted == nullptr) continue;
-    counted->day = DayOf(SecondsSince1970());
-    reporter_.OnCounted(*counted);
-  }
-  if (const Status appended = ledger_->Append(effects.ledger); !appended.ok()) {
-    return Apply(core_.OnLedgerFailure(appended, clock_.Millis()));
-  }
-  if (effects.sync_ledger) {
-    const Status synced = ledger_->Sync();
-    if (!synced.ok()) return Apply(core_.OnLedgerFailure(synced, clock_.Millis()));
-  }
-  if (effects.epoch_done) PassFailpoint(Failpoint::kSchedulerAfterEpoch);
-  const bool switches_plan = SwitchesPlan(effects.ledger);
-  if (switches_plan) PassFailpoint(Failpoint::kSchedulerBeforePlanSwitch);
-  for (auto& out : effects.status_wanted) {
-    out.body = Body(StatusReply{reporter_.RecentStatus()});
-    effects.send.push_back(std::move(out));
-  }
-  for (auto& out : effects.send) {
-    const Message message{
-        {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
-        std::move(out.body).Take()};
-    Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
-    core_.CountSent(message.body, bytes.size());
-    if (access_ && std::holds_alternative<JoinReply>(message.body)) {
-      if (const Member* member = core_.roster().At(out.to)) SendAccess(*member);
-    }
-    socket_.Send(out.to, std::move(bytes));
-  }
-  if (switches_plan) PassFailpoint(Failpoint::kSchedulerAfterPlanSwitch);
-  for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
-  for (const SchedulerEffects::Quarantine& one : effects.quarantine) {
-    if (access_) access_->Quarantine(one.member, SecondsSince1970());
-    access_read_ms_ = 0;
-  }
-  for (const std::string& server : effects.lost_servers) reporter_.OnLost(server);
-  for (const std::string& notice : effects.notices) reporter_.Notice(notice);
-  for (const std::string& line : effects.tunings) terminal_.Debug(line);
-  if (effects.epoch_done) reporter_.OnEpoch(*effects.epoch_done);
-  for (const EvaluationResult& result : effects.evaluations) reporter_.OnEvaluation(result);
-  if (!effects.examples.empty()) reporter_.OnExamples(effects.examples);
-  if (effects.manifest) {
-    const fs::path directory = fs::path(core_.run().checkpoint_directory) / effects.manifest->name;
-    std::error_code error;
-    fs::create_directories(directory, error);
-    effects.manifest->written_s = static_cast<uint64_t>(SecondsSince1970());
-    const Status written = PassFailpoint(Failpoint::kSchedulerBeforeManifest)
-                               ? Failed("failpoint scheduler.before-manifest")
-                               : WriteManifest(directory.string(), *effects.manifest);
-    PassFailpoint(Failpoint::kSchedulerAfterManifest);
-    if (written.ok()) {
-      PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep,
-                       NameIn(hook_.figures().running));
-      reporter_.OnCheckpoint(*effects.manifest);
-      hook_.Offer(directory.string());
-      ForgetSegments();
-    }
-    Apply(core_.OnManifest(written, clock_.Millis()));
-  }
-  if (effects.segment_wanted) {
-    segment_wanted_ = *effects.segment_wanted;
-    stream_->Want(segment_wanted_);
-    TendStream();
-  }
 }
 
 // The first signal ends the stream: what has come is trained. True: this one was it.

@@ -14,6 +14,7 @@
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
 #include "scheduler/address_prober.h"
+#include "scheduler/base/ledger_queue.h"
 #include "scheduler/base/line_limit.h"
 #include "scheduler/core/scheduler_core.h"
 #include "scheduler/ledger/ledger.h"
@@ -44,7 +45,13 @@ class SchedulerShell {
   };
 
   Status Loop(StopSignals* signals);
+  // Carries effects out once their entries are in the ledger.
   void Apply(SchedulerCore::Effects effects);
+  void TendLedger();
+  void CarryOut(SchedulerCore::Effects effects);
+  void SendWhatIsFree(SchedulerCore::Effects* effects);
+  void Send(SchedulerCore::Effects::Outgoing out);
+  void RequestStop();
   Turn ReceiveSome();
   void Take(const RouterSocket::Received& received);
   void ReceiveProbes();
@@ -74,6 +81,8 @@ class SchedulerShell {
   // What follows points into these three.
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Ledger> ledger_;
+  LedgerQueue ledger_queue_;
+  bool said_that_ledger_waits_ = false;
   std::unique_ptr<RunData> data_;
   RunId run_;
   AwakeClock clock_;

@@ -14,6 +14,8 @@ constexpr int64_t kAgainMs = 1000;              // after a round that was given 
 constexpr int64_t kRoomAgainMs = 10000;         // after there was no room for a round
 constexpr int64_t kLastAgainMs = 10000;         // after the last one of a run failed
 constexpr int64_t kLastPatienceMs = 600000;     // with it
+constexpr int64_t kStopAgainMs = 2000;          // of a run that is to stop
+constexpr int64_t kStopPatienceMs = 20000;      // with it: what kills it may not wait longer
 constexpr int64_t kAgainAfterErrorMs = 30000;   // after one that failed
 static_assert(kLastAgainMs < kLastPatienceMs);  // the last one is tried several times
 
@@ -41,6 +43,11 @@ bool Checkpointer::TriedSince(int64_t since_ms) {
 void Checkpointer::WantAtOnce(int64_t now_ms) {
   wanted_ = true;
   not_before_ms_ = now_ms;
+}
+
+void Checkpointer::WantToStop(int64_t now_ms) {
+  WantAtOnce(now_ms);
+  stops_since_ms_ = now_ms;
 }
 
 void Checkpointer::WantFor(Incarnation member, uint64_t request, int64_t now_ms) {
@@ -184,13 +191,16 @@ Status Checkpointer::Fail(const Error& error, bool nothing_else, int64_t now_ms,
     failing_since_ms_ = 0;
   } else {
     if (failing_since_ms_ == 0) failing_since_ms_ = now_ms;
-    if (now_ms - failing_since_ms_ > kLastPatienceMs) return Error{error.kind, line};
+    const bool too_long = stops_since_ms_ ? now_ms - *stops_since_ms_ > kStopPatienceMs
+                                          : now_ms - failing_since_ms_ > kLastPatienceMs;
+    if (too_long) return Error{error.kind, line};
   }
   out->Notice(fmt::format("{}; {}, the last good one is {}", line,
                           nothing_else ? "trying again" : "training goes on",
                           newest_directory_.empty() ? "none" : newest_directory_));
   wanted_ = true;
-  not_before_ms_ = now_ms + (nothing_else ? kLastAgainMs : kAgainAfterErrorMs);
+  const int64_t last_again_ms = stops_since_ms_ ? kStopAgainMs : kLastAgainMs;
+  not_before_ms_ = now_ms + (nothing_else ? last_again_ms : kAgainAfterErrorMs);
   return {};
 }
 

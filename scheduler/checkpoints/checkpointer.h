@@ -4,8 +4,8 @@
 // A checkpoint is a round: the core says what counts at its beginning, each server with slots
 // writes its shard, and when all have answered and the core has no doubt the manifest is written. A
 // round that a server cannot take part in now is given up and repeated a second later. A round that
-// failed is repeated later; if the run has nothing else to do (it stops, or the last epoch is done)
-// the failures end it after ten minutes.
+// failed is repeated later; if the run has nothing else to do the failures end it: after ten
+// minutes where the last epoch is done, after twenty seconds where somebody wants it to stop.
 //
 // Pure. A run ends with the error that a function returns; the core ends it.
 #pragma once
@@ -49,6 +49,8 @@ class Checkpointer {
   void Want() { wanted_ = true; }
   // Wants one at once, also after a failure: whoever asks may have mended what went wrong.
   void WantAtOnce(int64_t now_ms);
+  // The same for a run that is to stop, and may be killed if it takes long.
+  void WantToStop(int64_t now_ms);
   // A member wants one. AnswerWaiters() sends it the outcome.
   void WantFor(Incarnation member, uint64_t request, int64_t now_ms);
   // Whether a round that began at `since_ms` or later has ended, well or not; if not, wants one.
@@ -157,6 +159,7 @@ class Checkpointer {
   int64_t last_ms_ = 0;
   int64_t tried_ms_ = std::numeric_limits<int64_t>::min();  // when the last round that ended began
   int64_t failing_since_ms_ = 0;  // with nothing else to do; 0: the last one has not failed
+  std::optional<int64_t> stops_since_ms_;
   bool last_round_stops_ = false;
   std::vector<std::pair<Incarnation, uint64_t>> waiters_;  // and the sequences of their requests
 };

@@ -206,15 +206,14 @@ void Finish(RunState* run, Status outcome, const std::string& reason, int64_t no
   }
 }
 
-Error StoppedWithoutServers(const RunState& run) {
+Error StoppedWithSaved(const RunState& run, const std::string& why) {
   if (run.checkpointer.newest()) {
-    return {ErrorKind::kPreempted, fmt::format("stopped while servers were missing; the checkpoint "
-                                               "is {}",
+    return {ErrorKind::kPreempted, fmt::format("stopped {}; the checkpoint is {}", why,
                                                run.checkpointer.newest_directory())};
   }
   const bool began = run.pass().counted().batches > 0;
-  return TryLater(fmt::format("stopped {}; nothing was saved",
-                              began ? "while servers were missing" : "before training began"));
+  return TryLater(
+      fmt::format("stopped {}; nothing was saved", began ? why : "before training began"));
 }
 
 }  // namespace dslide

@@ -439,10 +439,11 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
     Finish(&run_, Failed("stopped at once; what was trained since the last checkpoint is lost"),
            "stopped at once", now_ms);
   } else if (!run_.InPass()) {
-    Finish(&run_, StoppedWithoutServers(run_), "stopped on request", now_ms);
+    Finish(&run_, StoppedWithSaved(run_, "while servers were missing"), "stopped on request",
+           now_ms);
   } else {
     run_.stop_wanted = true;
-    run_.checkpointer.WantAtOnce(now_ms);
+    run_.checkpointer.WantToStop(now_ms);
     if (!run_.checkpointer.IsSaved(run_.pass().BatchesToSave())) {
       run_.out.Notice("stopping: writing a checkpoint; another signal stops at once");
     }
@@ -456,6 +457,10 @@ SchedulerCore::Effects SchedulerCore::OnLedgerFailure(const Status& status, int6
   Finish(&run_, status.error(), "the ledger could not be written", now_ms);
   run_.out.DropEntries();
   return Drain();
+}
+
+SchedulerCore::Effects SchedulerCore::StopWithoutLedger(int64_t now_ms) {
+  return OnLedgerFailure(StoppedWithSaved(run_, "while the ledger's disk had no room"), now_ms);
 }
 
 void SchedulerCore::ServePending(int64_t now_ms) {

@@ -73,6 +73,8 @@ class SchedulerCore {
   // The checkpoint that a hook reads stays; "": none.
   void HoldCheckpoint(const std::string& name) { run_.checkpointer.Hold(name); }
   Effects OnLedgerFailure(const Status& status, int64_t now_ms);
+  // A stop is wanted while the ledger has no room: the run ends with the newest checkpoint.
+  Effects StopWithoutLedger(int64_t now_ms);
   // What a message of this core took on the wire.
   void CountSent(const Body& body, size_t bytes) { run_.totals.CountSent(body, bytes); }
   // Of a stream, whenever Effects::segment_wanted asks: that segment, or the news that it will not

@@ -157,7 +157,8 @@ void TendSeats(RunState* run, int64_t now_ms) {
       }
       return SwitchTo(run, seats.GiveUp(decision.vacant), now_ms);
     case SeatDecision::Kind::kStop:
-      return Finish(run, StoppedWithoutServers(*run), "stopped on request", now_ms);
+      return Finish(run, StoppedWithSaved(*run, "while servers were missing"), "stopped on request",
+                    now_ms);
     case SeatDecision::Kind::kNotEnough:
       return Finish(run,
                     TryLater(fmt::format("{} after {} s (cluster.join_timeout_s)",

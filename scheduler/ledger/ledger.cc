@@ -59,6 +59,10 @@ Error Damaged(const std::string& directory, const std::string& reason) {
 Error DatabaseError(const std::string& directory, const char* what, const rocksdb::Status& status) {
   const std::string reason = status.ToString();
   if (status.IsCorruption()) return Damaged(directory, reason);
+  if (status.IsNoSpace() || reason.find("Disk quota exceeded") != std::string::npos) {
+    return TryLater(fmt::format("{}: {} the ledger: no space left on its disk; free space there",
+                                directory, what));
+  }
   const bool locked = reason.find("While lock file") != std::string::npos ||
                       reason.find("lock hold by current process") != std::string::npos;
   if (status.IsIOError() && locked) {
@@ -188,34 +192,40 @@ Result<uint64_t> ReadAll(const std::string& directory, const EntrySink& sink) {
   return entries;
 }
 
-// Opens or creates the database, in which `entries` entries were found, and locks it.
-Result<std::unique_ptr<rocksdb::DB>> OpenToWrite(const std::string& directory, uint64_t entries) {
+// Opens or creates the database, and locks it.
+Result<std::unique_ptr<rocksdb::DB>> OpenDatabase(const std::string& directory, rocksdb::Env* env) {
   rocksdb::Options options = DatabaseOptions();
+  if (env != nullptr) options.env = env;
   options.create_if_missing = true;
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(options, directory, &db);
   std::unique_ptr<rocksdb::DB> opened(db);
   if (!status.ok()) return DatabaseError(directory, "cannot open", status);
+  return opened;
+}
+
+bool HasEntries(rocksdb::DB* db, uint64_t entries) {
   const std::unique_ptr<rocksdb::Iterator> at(db->NewIterator(rocksdb::ReadOptions()));
   at->SeekToLast();
   const auto last = EncodeKey(entries - 1);
-  const bool same = at->Valid() ? at->key() == rocksdb::Slice(last.data(), last.size())
-                                : at->status().ok() && entries == 0;
-  if (!same) {
-    return TryLater(
-        fmt::format("{}: the ledger changed while it was opened; is another scheduler "
-                    "at work on this run?",
-                    directory));
-  }
-  return opened;
+  return at->Valid() ? at->key() == rocksdb::Slice(last.data(), last.size())
+                     : at->status().ok() && entries == 0;
+}
+
+Error HasChanged(const std::string& directory) {
+  return TryLater(
+      fmt::format("{}: the ledger changed while it was opened; is another scheduler "
+                  "at work on this run?",
+                  directory));
 }
 
 }  // namespace
 
 struct Ledger::Impl {
   std::string directory;
-  std::unique_ptr<rocksdb::DB> db;
-  Status failed;  // the first error of Append()
+  rocksdb::Env* env = nullptr;      // null: the machine's
+  std::unique_ptr<rocksdb::DB> db;  // null: there was no room to open it again
+  Status failed;                    // the first error of Append(); kTryLater: the last one
   double sync_us = 0;
 
   // A write to disk that began then has ended.
@@ -229,7 +239,8 @@ Ledger::Ledger(std::unique_ptr<Impl> impl, uint64_t entries)
     : impl_(std::move(impl)), entries_(entries) {}
 Ledger::~Ledger() = default;
 
-Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& directory, LedgerState* state) {
+Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& directory, LedgerState* state,
+                                             rocksdb::Env* env) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) {
@@ -244,9 +255,10 @@ Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& directory, Ledge
       return Status();
     }));
   }
-  auto db = OpenToWrite(directory, state->entries);
+  auto db = OpenDatabase(directory, env);
   DSLIDE_RETURN_IF_ERROR(db);
-  auto impl = std::make_unique<Impl>(Impl{directory, std::move(*db), {}, 0});
+  if (!HasEntries(db->get(), state->entries)) return HasChanged(directory);
+  auto impl = std::make_unique<Impl>(Impl{directory, env, std::move(*db), {}, 0});
   return std::unique_ptr<Ledger>(new Ledger(std::move(impl), state->entries));
 }
 
@@ -286,7 +298,11 @@ Result<std::optional<LedgerEntry>> Ledger::Last(const std::string& directory) {
 Status Ledger::Append(std::span<const LedgerEntry> entries) {
   // Also after a failure, of which the scheduler has to tell its members.
   if (entries.empty()) return {};
-  if (!impl_->failed.ok()) return impl_->failed;
+  if (!impl_->failed.ok()) {
+    const uint64_t before = entries_;
+    DSLIDE_RETURN_IF_ERROR(Reopen(entries.size()));
+    if (entries_ > before) return {};
+  }
   DSLIDE_CHECK(entries_ > 0 || std::holds_alternative<LedgerOpened>(entries[0]));
   rocksdb::WriteBatch batch;
   rocksdb::WriteOptions options;
@@ -306,8 +322,24 @@ Status Ledger::Append(std::span<const LedgerEntry> entries) {
   return {};
 }
 
+Status Ledger::Reopen(size_t appended) {
+  Status& failed = impl_->failed;
+  if (failed.error().kind != ErrorKind::kTryLater) return failed;
+  impl_->db.reset();
+  auto db = OpenDatabase(impl_->directory, impl_->env);
+  if (!db.ok()) return failed = db.error();
+  if (HasEntries(db->get(), entries_ + appended)) {
+    entries_ += appended;
+  } else if (!HasEntries(db->get(), entries_)) {
+    return failed = Failed(HasChanged(impl_->directory).message);
+  }
+  impl_->db = *std::move(db);
+  failed = {};
+  return {};
+}
+
 Status Ledger::Sync() {
-  if (!impl_->failed.ok()) return impl_->failed;
+  if (!impl_->failed.ok()) DSLIDE_RETURN_IF_ERROR(Reopen(0));
   const int64_t began_us = MonotonicMicros();
   const rocksdb::Status status = impl_->db->SyncWAL();
   impl_->Synced(began_us);

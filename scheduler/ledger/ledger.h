@@ -34,6 +34,10 @@
 #include "scheduler/ledger/contributions.h"
 #include "scheduler/ledger/done_set.h"
 
+namespace rocksdb {
+class Env;
+}  // namespace rocksdb
+
 namespace dslide {
 
 // The first entry; written again when a run continues with another configuration.
@@ -134,8 +138,10 @@ class Ledger {
   // Opens the ledger in a directory, or creates an empty one. `*state` is the sum of its entries.
   // An incomplete last entry, as a power failure leaves it, is dropped. Errors name the directory
   // or file and what is wrong: damage and another format are kBadInput, a ledger that a scheduler
-  // has open is kTryLater.
-  static Result<std::unique_ptr<Ledger>> Open(const std::string& directory, LedgerState* state);
+  // has open, or that finds no room, is kTryLater. `env`: the file system, which must outlive the
+  // ledger; null: the machine's.
+  static Result<std::unique_ptr<Ledger>> Open(const std::string& directory, LedgerState* state,
+                                              rocksdb::Env* env = nullptr);
 
   // Calls `entry` with all entries in order. Changes nothing on disk, and works while a scheduler
   // has the ledger open: the entries are then those of some moment during the call. Stops at the
@@ -151,7 +157,8 @@ class Ledger {
   ~Ledger();
 
   // Appends all entries or none. REQUIRES that the first entry of a ledger is LedgerOpened. After
-  // an error the disk's state is unknown: every later Append() returns the same error.
+  // an error the disk's state is unknown. kTryLater: the disk has no room; the same call may be
+  // made again until it has. After any other error every later Append() returns the same error.
   Status Append(std::span<const LedgerEntry> entries);
   Status Append(const LedgerEntry& entry) { return Append({&entry, 1}); }
   // Makes all entries so far survive a crash of the machine. Errors as Append().
@@ -161,6 +168,10 @@ class Ledger {
   uint32_t sync_us() const;
 
  private:
+  // After an Append() of so many entries, or a Sync() (0), that found no room: opens the database
+  // anew, which says what has become of them. ok: they are there, or Append() can be tried again.
+  Status Reopen(size_t appended);
+
   struct Impl;
   Ledger(std::unique_ptr<Impl> impl, uint64_t entries);
   std::unique_ptr<Impl> impl_;

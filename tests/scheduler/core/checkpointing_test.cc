@@ -273,10 +273,50 @@ TEST_CASE("the last checkpoint of a run is tried again for ten minutes, then the
   stopped.Start();
   CHECK(stopped.Work(11));
   stopped.Stop();
-  FailFor(&stopped, 300);
+  FailFor(&stopped, 15);
   stopped.servers.checkpoint_error.clear();
   FailFor(&stopped, 10);
   CHECK(OutcomeKind(&stopped) == ErrorKind::kPreempted);
+}
+
+TEST_CASE("the last checkpoint of a run that is to stop is tried for twenty seconds") {
+  FakeCluster run;
+  run.servers.checkpoint_error = "no space left on device";
+  run.Start();
+  SUBCASE("in training") { CHECK(run.Work(11)); }
+  SUBCASE("after the last epoch") {
+    run.WorkAll(11);
+    FailFor(&run, 300);
+  }
+  CHECK(run.core().phase() == Phase::kTraining);
+  run.Stop();
+  FailFor(&run, 19);
+  CHECK(run.core().phase() == Phase::kTraining);
+  FailFor(&run, 5);
+  CHECK(OutcomeKind(&run) == ErrorKind::kFailed);
+  CHECK(run.core().outcome().error().message.ends_with(": server-2: no space left on device"));
+}
+
+TEST_CASE("a run that is stopped while the ledger has no room ends with what is saved") {
+  FakeCluster run;
+  run.Start();
+  CHECK(run.Work(11));
+  SUBCASE("nothing") {
+    const auto effects = run.core().StopWithoutLedger(run.now);
+    CHECK(effects.ledger.empty());
+    CHECK(effects.send.size() == 3);
+    CHECK(OutcomeKind(&run) == ErrorKind::kTryLater);
+  }
+  SUBCASE("a checkpoint") {
+    run.Join(21, Role::kObserver);
+    run.Send(21, CheckpointNow{});
+    REQUIRE(run.manifests.size() == 1);
+    (void)run.core().StopWithoutLedger(run.now);
+    CHECK(OutcomeKind(&run) == ErrorKind::kPreempted);
+    CHECK(run.core().outcome().error().message ==
+          "stopped while the ledger's disk had no room; the checkpoint is "
+          "/checkpoints/step-000000000001");
+  }
 }
 
 TEST_CASE("a failed checkpoint by the clock is a notice, and tried again after half a minute") {

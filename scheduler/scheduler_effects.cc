@@ -1,0 +1,149 @@
+// What the core has decided: into the ledger, and then to members, files and people.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "common/base/failpoint.h"
+#include "common/checkpoint/manifest.h"
+#include "common/run/slot_plan.h"
+#include "scheduler/scheduler_shell.h"
+
+namespace dslide {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A run that has nothing else to do ends if the ledger has waited so long for room.
+constexpr int64_t kLedgerPatienceMs = 600'000;
+
+// Whether a plan switch is among the entries: a plan that continues a generation.
+bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
+  return std::any_of(entries.begin(), entries.end(), [](const LedgerEntry& entry) {
+    const auto* planned = std::get_if<LedgerPlanned>(&entry);
+    return planned != nullptr && GenerationOf(planned->plan) != planned->plan.version;
+  });
+}
+
+// The last name of a path.
+std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+// A stop while the ledger waits is at once: no checkpoint could be recorded.
+void SchedulerShell::RequestStop() {
+  const int64_t now_ms = clock_.Millis();
+  if (!ledger_queue_.wait()) return Apply(core_.RequestStop(now_ms));
+  ledger_queue_.Clear();
+  CarryOut(core_.StopWithoutLedger(now_ms));
+}
+
+void SchedulerShell::Apply(SchedulerCore::Effects effects) {
+  for (LedgerEntry& entry : effects.ledger) {
+    if (auto* counted = std::get_if<LedgerCounted>(&entry)) {
+      counted->day = DayOf(SecondsSince1970());
+    }
+  }
+  if (ledger_queue_.wait()) SendWhatIsFree(&effects);
+  ledger_queue_.Add(std::move(effects));
+  TendLedger();
+}
+
+void SchedulerShell::TendLedger() {
+  const int64_t now_ms = clock_.Millis();
+  while (true) {
+    Result<std::optional<SchedulerCore::Effects>> next = ledger_queue_.Next(now_ms);
+    const bool too_long = ledger_queue_.wait() && core_.phase() == RunPhase::kFinished &&
+                          now_ms - ledger_queue_.wait()->since_ms > kLedgerPatienceMs;
+    if (!next.ok() || too_long) {
+      const Status failed = next.ok() ? Failed(ledger_queue_.wait()->why) : next.error();
+      ledger_queue_.Clear();
+      return CarryOut(core_.OnLedgerFailure(failed, now_ms));
+    }
+    if (!*next) break;
+    CarryOut(**std::move(next));
+  }
+  const bool waits = ledger_queue_.wait().has_value();
+  if (waits == std::exchange(said_that_ledger_waits_, waits)) return;
+  reporter_.Notice(waits ? ledger_queue_.wait()->why +
+                               "; training waits until there is room; a signal "
+                               "stops the run at once"
+                         : "the ledger is written again; training goes on");
+}
+
+// Answers that tell nothing of what waits for the ledger: members and observers are not to take the
+// scheduler for dead.
+void SchedulerShell::SendWhatIsFree(SchedulerCore::Effects* effects) {
+  const auto is_held = [](const auto& out) {
+    return !std::holds_alternative<HeartbeatReply>(*out.body);
+  };
+  const auto free = std::stable_partition(effects->send.begin(), effects->send.end(), is_held);
+  std::for_each(free, effects->send.end(), [&](auto& out) { Send(std::move(out)); });
+  effects->send.erase(free, effects->send.end());
+  for (auto& out : std::exchange(effects->status_wanted, {})) {
+    out.body = Body(StatusReply{reporter_.RecentStatus()});
+    Send(std::move(out));
+  }
+}
+
+void SchedulerShell::Send(SchedulerCore::Effects::Outgoing out) {
+  const Message message{{run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
+                        std::move(out.body).Take()};
+  Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
+  core_.CountSent(message.body, bytes.size());
+  if (access_ && std::holds_alternative<JoinReply>(message.body)) {
+    if (const Member* member = core_.roster().At(out.to)) SendAccess(*member);
+  }
+  socket_.Send(out.to, std::move(bytes));
+}
+
+// Effects whose entries are in the ledger.
+void SchedulerShell::CarryOut(SchedulerCore::Effects effects) {
+  for (const LedgerEntry& entry : effects.ledger) {
+    if (const auto* counted = std::get_if<LedgerCounted>(&entry)) reporter_.OnCounted(*counted);
+  }
+  if (effects.epoch_done) PassFailpoint(Failpoint::kSchedulerAfterEpoch);
+  const bool switches_plan = SwitchesPlan(effects.ledger);
+  if (switches_plan) PassFailpoint(Failpoint::kSchedulerBeforePlanSwitch);
+  for (auto& out : effects.status_wanted) {
+    out.body = Body(StatusReply{reporter_.RecentStatus()});
+    effects.send.push_back(std::move(out));
+  }
+  for (auto& out : effects.send) Send(std::move(out));
+  if (switches_plan) PassFailpoint(Failpoint::kSchedulerAfterPlanSwitch);
+  for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
+  for (const SchedulerEffects::Quarantine& one : effects.quarantine) {
+    if (access_) access_->Quarantine(one.member, SecondsSince1970());
+    access_read_ms_ = 0;
+  }
+  for (const std::string& server : effects.lost_servers) reporter_.OnLost(server);
+  for (const std::string& notice : effects.notices) reporter_.Notice(notice);
+  for (const std::string& line : effects.tunings) terminal_.Debug(line);
+  if (effects.epoch_done) reporter_.OnEpoch(*effects.epoch_done);
+  for (const EvaluationResult& result : effects.evaluations) reporter_.OnEvaluation(result);
+  if (!effects.examples.empty()) reporter_.OnExamples(effects.examples);
+  if (effects.manifest) {
+    const fs::path directory = fs::path(core_.run().checkpoint_directory) / effects.manifest->name;
+    std::error_code error;
+    fs::create_directories(directory, error);
+    effects.manifest->written_s = static_cast<uint64_t>(SecondsSince1970());
+    const Status written = PassFailpoint(Failpoint::kSchedulerBeforeManifest)
+                               ? Failed("failpoint scheduler.before-manifest")
+                               : WriteManifest(directory.string(), *effects.manifest);
+    PassFailpoint(Failpoint::kSchedulerAfterManifest);
+    if (written.ok()) {
+      PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep,
+                       NameIn(hook_.figures().running));
+      reporter_.OnCheckpoint(*effects.manifest);
+      hook_.Offer(directory.string());
+      ForgetSegments();
+    }
+    Apply(core_.OnManifest(written, clock_.Millis()));
+  }
+  if (effects.segment_wanted) {
+    segment_wanted_ = *effects.segment_wanted;
+    stream_->Want(segment_wanted_);
+    TendStream();
+  }
+}
+
+}  // namespace dslide
