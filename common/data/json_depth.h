@@ -1,6 +1,6 @@
-// What the JSON library does not refuse in a text of others. It reads any depth, but copies and
-// writes a value by recursion, which ends the process where the stack ends. And it takes a NUL byte
-// behind a value for the end of the text: whatever follows is lost.
+// Checks of JSON from outside that the JSON library does not make. The library reads any depth, but
+// copies and writes a value by recursion, which ends the process where the stack ends. It takes a
+// NUL byte behind a value for the end of the text, and the rest is lost.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace dslide {
 
 constexpr size_t kMostJsonDepth = 100;
 
-// To be asked before text of others is parsed. Errors (kBadInput) say what is wrong without naming
-// the text: "is nested deeper than 100 levels", "has a NUL byte (byte 12 of 40) ...".
+// Callers check text from outside before they parse it. Errors (kBadInput) leave the text's name
+// out: "is nested deeper than 100 levels", "has a NUL byte (byte 12 of 40) ...".
 Status CheckJsonText(std::string_view json);
 
 // Whether lists and objects of the text lie in more than kMostJsonDepth others. Of a text that is

@@ -174,7 +174,7 @@ struct HttpServer::Exchange : std::enable_shared_from_this<Exchange> {
   size_t received = 0;  // bytes of the body
   bool too_long = false;
   bool handled = false;                // the handler was called; of the server's thread
-  HttpResponse::Headers headers = {};  // that its response has besides
+  HttpResponse::Headers headers = {};  // further headers of its response
 
   std::mutex mutex;                      // guards the following
   MHD_Connection* connection = nullptr;  // null: the client is gone

@@ -30,7 +30,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> query = {};    // names and values, decoded
   std::vector<std::pair<std::string, std::string>> headers = {};  // as they came
 
-  // The value of the first header of this name, in any case of its letters; "": there is none.
+  // The value of the first header with this name, upper or lower case; "": the request lacks it.
   const std::string& Header(std::string_view name) const;
 };
 
@@ -56,8 +56,8 @@ class HttpServer {
   // The same, when the headers have come, before any byte of a body is read: a response refuses the
   // request.
   using Screen = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
-  // What every response to the request says besides, also one that the server itself gives. Called
-  // when the headers have come.
+  // The further headers of every response to the request, a refusal by the server itself included.
+  // Called when the request's headers have come.
   using MoreHeaders = std::function<HttpResponse::Headers(const HttpRequest&)>;
 
   struct Limits {

@@ -1,4 +1,4 @@
-// `dslide evaluate --per-label`: what it writes is what --per-sample's lines add up to.
+// `dslide evaluate --per-label` counts what the lines of --per-sample add up to.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ std::map<std::string, Row> RowsOfSamples(const std::string& path, size_t k) {
   return rows;
 }
 
-TEST_CASE("evaluate: a line a label is what the samples' lines add up to") {
+TEST_CASE("evaluate: the lines of labels agree with the lines of samples") {
   TestRun run;
   const std::string data = run.Path("colours.jsonl"), model = run.Path("colours"),
                     samples = run.Path("samples.jsonl"), labels = run.Path("labels.tsv");

@@ -328,7 +328,7 @@ TEST_CASE("predict: probabilities are the softmax of all labels' scores, and tho
   served.process().Signal(SIGTERM);
   CHECK(served.process().Wait() == 0);
 
-  // Whatever it finds by 8 bits, the sum is over all labels.
+  // A scan in 8 bits sums over all labels, too.
   const auto scanned = Predicted(&run, file, {"--probabilities", "--json", "--search", "scan"});
   CHECK(Contains(run.last_errors(), "scored in 8 bits except the best; --search exact"));
   for (size_t i = 0; i < scanned.size(); ++i) {

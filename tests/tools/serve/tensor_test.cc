@@ -283,7 +283,7 @@ TEST_CASE("infer: binary vectors") {
         "the input has not the datatype FP32");
 }
 
-TEST_CASE("infer: binary data that do not fit are refused with what is wrong") {
+TEST_CASE("infer: binary data that do not fit are refused with the reason") {
   ServeFixture serve;
   const auto error = [&](const Binary& request) {
     const httplib::Result answer = Send(&serve, request);

@@ -41,7 +41,7 @@ Result<PredictTask> TaskFrom(const ParsedArguments& arguments) {
   return task;
 }
 
-// What the probabilities of a run are; with softmax, what their sum is over.
+// The kind of a run's probabilities; with softmax, the labels that the sum covers.
 std::string DescribeProbabilities(const RankingRun& run) {
   const ModelConfig& model = run.config().model;
   if (model.loss != Loss::kSoftmax) return "probabilities: each label's own, by sigmoid";

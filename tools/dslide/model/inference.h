@@ -24,7 +24,7 @@ class Inference {
   // model of text an error.
   static Result<std::unique_ptr<Inference>> Load(const std::string& path,
                                                  const std::string& label_names = "");
-  // The same as `dslide serve` has it: of a checkpoint a model is made whose rows are in bf16.
+  // The model as `dslide serve` has it: a checkpoint becomes a model with rows in bf16.
   static Result<std::unique_ptr<Inference>> LoadAsServed(const std::string& path);
 
   const Config& config() const { return config_; }
@@ -54,7 +54,7 @@ class Inference {
   // an error.
   Result<TopKReply> Rank(const SparseRows& features, uint32_t k, Search search,
                          bool exclude_own_features);
-  // The same with probabilities (RankRequest). REQUIRES a model by LoadAsServed(), and not kLsh.
+  // As Rank(), with probabilities (RankedLabels). REQUIRES a model by LoadAsServed(), and not kLsh.
   RankedLabels RankWithProbabilities(const SparseRows& features, uint32_t k, Search search,
                                      bool exclude_own_features);
 

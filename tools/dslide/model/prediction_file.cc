@@ -6,13 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/check.h"
+#include "common/base/plural.h"
 
 namespace dslide {
 namespace {
 
 // Elements [begin, end) of a list, as JSON.
-std::string Listed(const std::vector<float>& values, uint32_t begin, uint32_t end) {
-  return fmt::format("[{}]", fmt::join(values.begin() + begin, values.begin() + end, ","));
+std::string Listed(std::span<const float> values, uint32_t begin, uint32_t end) {
+  return "[" + Joined(values.subspan(begin, end - begin), ",") + "]";
 }
 
 }  // namespace

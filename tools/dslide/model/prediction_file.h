@@ -4,8 +4,8 @@
 //   JSON   {"id":...,"labels":[...],"scores":[...]}    `id` if the sample has one
 //
 // A score is the label's logit, which ranks the labels of one sample. Labels are names if the model
-// has some, else ids. With probabilities text has them in place of scores, and JSON has them
-// besides: "probabilities":[...].
+// has some, else ids. With probabilities text has them in place of scores, and JSON has a
+// further list, "probabilities":[...].
 #pragma once
 
 #include <span>

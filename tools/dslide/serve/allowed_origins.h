@@ -23,13 +23,13 @@ class AllowedOrigins {
  public:
   AllowedOrigins() = default;  // none
 
-  // "*": every origin. Errors (kBadInput) name the origin and what to write instead.
+  // "*": every origin. Errors (kBadInput) name the origin and the form of one.
   static Result<AllowedOrigins> Parse(const std::vector<std::string>& origins);
 
   // Whether `origin`, a request's header, is one of them.
   bool Allows(std::string_view origin) const;
 
-  // What a response to the request says besides.
+  // The further headers of a response to the request.
   HttpResponse::Headers HeadersFor(const HttpRequest& request) const;
   // The answer to a preflight; nullopt: the request is none.
   std::optional<HttpResponse> AnswerPreflight(const HttpRequest& request) const;

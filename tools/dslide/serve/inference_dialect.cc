@@ -112,13 +112,13 @@ std::variant<std::vector<AskedSample>, Refusal> ParseInputs(
     const std::string name = input.Text("name").value_or("");
     if (std::ranges::find(kInputs, name) == std::end(kInputs)) {
       input.Fault(
-          fmt::format("has the name {}; there are {}", Quoted(name), fmt::join(kInputs, ", ")));
+          fmt::format("has the name {}; there are {}", Quoted(name), Joined(kInputs, ", ")));
     }
     if (input.fault()) return *input.fault();
   }
   if (inputs->size() > 1) {
     request->Fault(fmt::format("has {} inputs; it must have one of {}", inputs->size(),
-                               fmt::join(kInputs, ", ")));
+                               Joined(kInputs, ", ")));
     return *request->fault();
   }
   JsonObject input(inputs->front(), "the input");
@@ -149,8 +149,8 @@ std::variant<std::vector<WantedOutput>, Refusal> ParseOutputs(JsonObject* reques
     JsonObject output(each, "an output");
     WantedOutput one{output.Text("name").value_or(""), binary};
     if (std::ranges::find(kOutputs, one.name) == std::end(kOutputs)) {
-      output.Fault(fmt::format("has the name {}; there are {}", Quoted(one.name),
-                               fmt::join(kOutputs, ", ")));
+      output.Fault(
+          fmt::format("has the name {}; there are {}", Quoted(one.name), Joined(kOutputs, ", ")));
     } else if (std::ranges::find(wanted, one.name, &WantedOutput::name) != wanted.end()) {
       output.Fault(fmt::format("is named twice: {}", one.name));
     }

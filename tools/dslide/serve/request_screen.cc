@@ -7,7 +7,7 @@ namespace dslide {
 std::optional<HttpResponse> RequestScreen::Answer(const HttpRequest& request) const {
   // Browsers send a preflight without the token.
   if (auto preflight = origins_.AnswerPreflight(request)) return preflight;
-  // Whoever watches over the process needs no token.
+  // Probes of the process's health have no token.
   const bool health = request.path == "/healthz" || request.path == "/readyz";
   if (token_.empty() || health ||
       IsSameToken(BearerToken(request.Header("Authorization")), token_)) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/base/plural.h"
 #include "common/data/text_stream.h"
 
 namespace dslide {
@@ -142,7 +143,7 @@ std::optional<std::vector<std::string>> TensorReader::Texts() {
   }
   if (texts && texts->size() == elements_) return texts;
   input_.Fault(fmt::format("has {} that are not strings of the shape [{}]",
-                           binary_ ? "binary data" : "\"data\"", fmt::join(shape_, ", ")));
+                           binary_ ? "binary data" : "\"data\"", Joined(shape_, ", ")));
   return std::nullopt;
 }
 
