@@ -1,4 +1,4 @@
-// What the core has decided: into the ledger, and then to members, files and people.
+// SchedulerShell's way with effects: into the ledger, and then to members, files and people.
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -70,8 +70,8 @@ void SchedulerShell::TendLedger() {
                          : "the ledger is written again; training goes on");
 }
 
-// Answers that tell nothing of what waits for the ledger: members and observers are not to take the
-// scheduler for dead.
+// Heartbeats and requests for the status are answered while other messages wait for the ledger, so
+// that members and observers do not take the scheduler for dead. Neither answer depends on entries.
 void SchedulerShell::SendWhatIsFree(SchedulerCore::Effects* effects) {
   const auto is_held = [](const auto& out) {
     return !std::holds_alternative<HeartbeatReply>(*out.body);

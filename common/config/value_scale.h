@@ -10,7 +10,7 @@
 
 namespace dslide {
 
-// What the key may have.
+// The least and the greatest value of the key.
 inline constexpr float kLeastDivisor = 1e-30f;
 inline constexpr float kMostDivisor = 1e30f;
 

@@ -1,8 +1,8 @@
-// What the core has decided, on its way past the ledger.
+// The effects of the core on their way to the shell: the ledger has their entries before the shell
+// carries them out.
 //
-// Nothing is carried out before its entries are on disk. Where the ledger's disk has no room, what
-// was decided waits here in order, and is tried again every second: the core goes on as if messages
-// took long. Owned by the scheduler's thread.
+// While the ledger's disk has no room, effects wait here in order, and the queue writes again every
+// second. To the core it looks as if messages took long. The scheduler's thread owns the queue.
 #pragma once
 
 #include <cstdint>

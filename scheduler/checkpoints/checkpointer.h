@@ -49,7 +49,7 @@ class Checkpointer {
   void Want() { wanted_ = true; }
   // Wants one at once, also after a failure: whoever asks may have mended what went wrong.
   void WantAtOnce(int64_t now_ms);
-  // The same for a run that is to stop, and may be killed if it takes long.
+  // WantAtOnce() for a run that is to stop: whoever stops it may kill it if that takes long.
   void WantToStop(int64_t now_ms);
   // A member wants one. AnswerWaiters() sends it the outcome.
   void WantFor(Incarnation member, uint64_t request, int64_t now_ms);

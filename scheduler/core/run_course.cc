@@ -142,8 +142,8 @@ bool IsOwnKey(std::string_view name) {
                           name.find_first_not_of("0123456789", 1) == std::string_view::npos);
 }
 
-// What to do about a loss that rises again and again. Where all workers are the run's own, it is
-// the rate or the data.
+// The remedy for a loss that rises again and again. Where all workers are the run's own, the rate
+// or the data is at fault.
 std::string RemedyFor(const RunState& run) {
   const auto is_own = [](const auto& suspect) { return IsOwnKey(suspect.first); };
   const bool own = !run.inputs.keyed || std::ranges::all_of(run.drift->suspects(), is_own);

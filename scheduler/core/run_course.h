@@ -31,8 +31,8 @@ void OnCheckpointWritten(RunState* run, const Status& written, int64_t now_ms);
 
 // Tells everybody that the run is over. `reason` is for the members' logs.
 void Finish(RunState* run, Status outcome, const std::string& reason, int64_t now_ms);
-// The outcome of a run that stops with what was saved before: without all servers, or a ledger,
-// there is no other checkpoint. `why`: "while servers were missing".
+// The outcome of a run that stops with its newest checkpoint, because without all servers, or
+// without a ledger, it cannot write another. `why`: "while servers were missing".
 Error StoppedWithSaved(const RunState& run, const std::string& why);
 
 }  // namespace dslide

@@ -168,8 +168,8 @@ class Ledger {
   uint32_t sync_us() const;
 
  private:
-  // After an Append() of so many entries, or a Sync() (0), that found no room: opens the database
-  // anew, which says what has become of them. ok: they are there, or Append() can be tried again.
+  // Opens the database anew after an Append() of so many entries, or a Sync() (0), found no room.
+  // The database then shows whether it has them all or none; entries() counts them if it does.
   Status Reopen(size_t appended);
 
   struct Impl;

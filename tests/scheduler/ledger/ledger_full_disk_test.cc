@@ -18,7 +18,7 @@ namespace {
 
 using testing::FixedEntry;
 
-// A disk that has room for so many bytes. What does not fit is written as far as it does.
+// A disk that has room for so many bytes. It takes the beginning of a write that does not fit.
 class SmallDisk final : public rocksdb::EnvWrapper {
  public:
   static constexpr int64_t kRoomy = int64_t{1} << 40;

@@ -49,7 +49,7 @@ std::string LastWords(const std::string& path, std::streamoff start, const std::
   return last;
 }
 
-// Where to look for what a process said.
+// Says where a process's last words are, if they can be there.
 std::string SeeLog(const std::string& path) {
   std::error_code error;
   const fs::space_info disk = fs::space(path, error);
