@@ -31,8 +31,8 @@ Result<Config> ConfigFromArguments(const ParsedArguments& arguments);
 // Refuses [idle], which is for the owners of lent machines, in the configuration of a run.
 Status CheckNotLent(const Config& config);
 
-// --data and --test, for whatever begins a run: they say what --set train.data=FILE and --set
-// train.test=FILE say.
+// --data and --test, for executables and commands that begin a run: short forms of --set
+// train.data=FILE and --set train.test=FILE.
 void DeclareDataOptions(CommandLine* line);
 // The values of --set and, as far as they are declared, of --data and --test. Errors (kBadInput): a
 // file is named in both ways.

@@ -36,8 +36,8 @@ class RunKeys {
   // Reads the members' keys again if their file has changed. False: it has not.
   Result<bool> Refresh();
 
-  // What a member with the key of a name needs: without its own key if that is not here, and
-  // without the scheduler's address until the scheduler listens. Errors (kBadInput): no key has the
+  // The member key for a name: without the secret key if that is not here, and without the
+  // scheduler's address until the scheduler listens. Errors (kBadInput): no key has the
   // name.
   Result<MemberKey> KeyOf(const std::string& name) const;
 
@@ -62,7 +62,7 @@ class RunKeys {
   Status Change(const std::function<Status()>& change);
   Status Add(Grant grant, const std::optional<PublicKey>& own, MemberKey* key);
   bool HasName(const std::string& name) const;
-  // What any member needs. Without an address until the scheduler listens.
+  // The parts of a member key that all members have. No address until the scheduler listens.
   Result<MemberKey> Invitation() const;
   Status WriteKeyOf(const std::string& name, const std::string& suffix, const MemberKey& key) const;
 

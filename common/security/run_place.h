@@ -1,5 +1,5 @@
-// How a process finds the scheduler of a run, and the key to be let in with, from what its user
-// names: one way for members and commands.
+// Finds the scheduler of a run, and the key to be let in with, from a place that the user names:
+// one way for members and commands.
 #pragma once
 
 #include <optional>

@@ -89,9 +89,9 @@ class SlotLoads {
   // Load over capacity of each server, relative to the mean of all (planner.h).
   std::vector<double> RelativeLoads(std::span<const Incarnation> servers,
                                     std::span<const uint16_t> slot_owner) const;
-  // What people are shown as the servers' loads: the measured shares of time that their executors
-  // worked, relative to the mean. The planner's loads are estimates of these, and others for a
-  // while when slots have moved or a newcomer is not believed yet. They stand in until all servers
+  // The servers' loads for status and reports: the measured shares of time that their executors
+  // worked, relative to the mean. The planner's loads are estimates of these. They differ for a
+  // while when slots have moved or a newcomer is not believed yet, and stand in until all servers
   // with slots have reported.
   std::vector<double> MeasuredLoads(std::span<const Incarnation> servers,
                                     std::span<const uint16_t> slot_owner) const;

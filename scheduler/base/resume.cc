@@ -11,7 +11,7 @@
 namespace dslide {
 namespace {
 
-// What to do with other data: a run goes on with its own.
+// The remedy for other data: a resumed run keeps its own.
 constexpr const char* kOtherData =
     "name the same train.data, or begin a new run with this one's model: dslide train --from RUN "
     "--run-dir NEW --data FILE";

@@ -150,7 +150,7 @@ class Ledger {
   static Status ForEach(const std::string& directory,
                         const std::function<Status(uint64_t number, LedgerEntry entry)>& entry);
   static Result<std::vector<LedgerEntry>> Read(const std::string& directory);
-  // The last entry, without reading those before it; nullopt: the ledger has none. Errors as
+  // Reads the last entry, and none before it; nullopt: the ledger is empty. Errors as
   // ForEach().
   static Result<std::optional<LedgerEntry>> Last(const std::string& directory);
 

@@ -198,7 +198,7 @@ std::vector<StoredCheckpoint> CheckpointsIn(const std::string& directory) {
     if (!manifest.ok()) continue;
     found.push_back(CheckpointOf(*manifest));
     if (manifest->written_s > 0) continue;
-    // Of an earlier version: the file's time, which a copy does not keep.
+    // An earlier version wrote it. A copy does not keep the file's time.
     std::error_code error;
     const auto time = fs::last_write_time(path / kManifestName, error);
     const auto since = std::chrono::file_clock::to_sys(time).time_since_epoch();

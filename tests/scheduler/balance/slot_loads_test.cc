@@ -131,7 +131,7 @@ TEST_CASE("a slot's load goes with it, and what covers a part of an interval doe
   CHECK(loads.Load(0) == doctest::Approx(5));
 }
 
-// A joiner that is not believed yet, and slots that have moved: estimates differ from what is.
+// The estimates differ for a joiner that is not believed yet, and after slots have moved.
 TEST_CASE("what people are shown as load agrees with how busy servers are") {
   SlotLoads loads(std::vector<uint64_t>(4));
   loads.Add(kA, 1, 0);

@@ -213,7 +213,7 @@ TEST_CASE("of a run that is opened for fewer epochs those that never begin are f
   CHECK(opened(SmallConfig()).epochs() == 3);
   CHECK(opened(SmallConfig()).batches_of_run() == 3 * batches);
   CHECK(run.Verify().clean());
-  // One that has begun stays.
+  // An epoch that has begun stays.
   opened(more);
   run.entries.push_back(LedgerCounted{{3, 0, 0}, 10, "w"});
   CHECK(opened(SmallConfig()).epochs() == 4);

@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(Runs, "runs: a copy is in the state of its run, whatever its f
   // A later life has begun, and was killed.
   append(LedgerPlanned{});
   all_are(FoundRun::Kind::kEnded, 0.5);
-  // One that was stopped, and killed before it wrote its summary.
+  // Another life was stopped, and killed before it wrote its summary.
   append(LedgerStopped{false});
   all_are(FoundRun::Kind::kStopped, 0.5);
   Write("a/summary.json", R"({"outcome": "stopped after 3 batches", "p_at_1": 0.25})");

@@ -11,7 +11,7 @@ namespace {
 
 // A few processes for each CPU do no harm: while one waits for the network another works.
 constexpr uint32_t kMostPerCore = 4;
-// What a process takes without rows or samples.
+// The memory of a process without rows or samples.
 constexpr uint64_t kServerMb = 43;
 constexpr uint64_t kWorkerMb = 20;
 

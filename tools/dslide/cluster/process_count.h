@@ -15,8 +15,8 @@ struct ProcessCount {
   uint64_t memory_bytes = 0;  // the same
 };
 
-// A line that says what so many processes cost; "": nothing is to be said. Errors (kBadInput): the
-// machine has no memory for them, even without a model.
+// A notice about processes beyond the CPUs; "": none. Errors (kBadInput): the machine has no memory
+// for them, even without a model.
 Result<std::string> JudgeProcesses(const ProcessCount& count);
 
 }  // namespace dslide

@@ -76,7 +76,7 @@ class LedgerAccount {
   void GoBack(const LedgerRestored& entry);
   void Inherit(const LedgerRestored& entry);
   void ForgetRepeatsAfter(uint64_t number);
-  // Those that are done, and any in which a batch counts.
+  // The number of epochs that are done or have a batch that counts.
   size_t EpochsBegun() const;
   bool InRun(const BatchId& batch) const;
   size_t InEpoch(const BatchId& batch) const;

@@ -175,10 +175,10 @@ Status AddOptionalFiles(const std::string& directory, RunHistory* history) {
   return {};
 }
 
-// [key, value, usual, default] of every key. `usual` is what the key would be without a value, with
-// all other keys as they are: the default, or what is derived in its place. Where the data was not
-// recorded, values are those of large data, and the kind of the neurons is taken for the derived
-// one. Of a run of dslide train it is what the same launch on this machine would set.
+// [key, value, usual, default] of every key. `usual` is the key's value if nobody had
+// set it, with all other keys as they are: the default, or a derived value in its place. Where the
+// data was not recorded, values are those of large data, and the kind of the neurons is taken for
+// the derived one. Of a run of dslide train it is what the same launch on this machine would set.
 OrderedJson ConfigJson(const Config& config, const Recorded& recorded) {
   std::optional<DataFacts> data = recorded.data;
   if (!data) {

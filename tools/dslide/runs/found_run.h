@@ -42,8 +42,8 @@ const char* NameOf(FoundRun::Kind kind);
 
 // How a run's last start has ended, by its ledger. File times say nothing: a copy has others.
 enum class RunEnd {
-  kUnknown,   // there is no ledger, or nothing in it
-  kNone,      // it goes on, or its scheduler was killed
+  kUnknown,   // no ledger, or an empty one
+  kNone,      // the run continues, or its scheduler was killed
   kStopped,   // it can be resumed
   kFinished,  // training and evaluation are done
 };
