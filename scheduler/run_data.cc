@@ -94,6 +94,7 @@ Status LoadTraining(const KnownModel& known, RunInputs* inputs, RunData* data) {
       files.data, {inputs->config.text, files.min_label_samples, known.preprocessor});
   DSLIDE_RETURN_IF_ERROR(training);
   data->training = *std::move(training);
+  inputs->config.text.format = data->training.format;
   data->notes = data->training.notes;
   Dataset& train = data->training.data;
   // A model that began with that of an earlier run may have more than the data.

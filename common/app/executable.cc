@@ -107,6 +107,8 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
 void DeclareConfigOptions(CommandLine* line) {
   line->Option("config", "FILE", "configuration of the cluster (INI)");
   line->Repeated("set", "SECTION.KEY=VALUE", "override a value of the configuration");
+  line->Option("format", "FORMAT", "of the data files (text.format)");
+  line->Option("fields", "FIELD:NAME,...", "names of fields in JSON and CSV (text.fields)");
   line->Flag("help-config", "list all configuration keys and exit");
 }
 
@@ -131,9 +133,9 @@ void DeclareDataOptions(CommandLine* line) {
 
 Result<Overrides> OverridesOf(const ParsedArguments& arguments) {
   Overrides overrides = arguments.All("set");
-  for (const std::string option : {"data", "test"}) {
+  for (const std::string key : {"train.data", "train.test", "text.format", "text.fields"}) {
+    const std::string option = key.substr(key.find('.') + 1);
     if (!arguments.Declares(option) || !arguments.Has(option)) continue;
-    const std::string key = "train." + option;
     const ConfigKey* known = FindConfigKey(key);
     if (std::ranges::any_of(arguments.All("set"),
                             [&](const std::string& set) { return KeyOf(set) == known; })) {

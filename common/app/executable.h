@@ -24,7 +24,8 @@ void PrintVersion(const std::string& program);
 int RunExecutable(const std::string& program, const CommandLine& line, int argc, char** argv,
                   const std::function<Status(const ParsedArguments&)>& work);
 
-// --config, --set and --help-config, for every executable that reads the configuration.
+// --config, --set, --format, --fields and --help-config, for every executable that reads the
+// configuration.
 void DeclareConfigOptions(CommandLine* line);
 // Errors (kBadInput) are LoadConfig()'s and those of CheckNotLent().
 Result<Config> ConfigFromArguments(const ParsedArguments& arguments);
@@ -34,8 +35,8 @@ Status CheckNotLent(const Config& config);
 // --data and --test, for executables and commands that begin a run: short forms of --set
 // train.data=FILE and --set train.test=FILE.
 void DeclareDataOptions(CommandLine* line);
-// The values of --set and, as far as they are declared, of --data and --test. Errors (kBadInput): a
-// file is named in both ways.
+// The values of --set and, as far as they are declared, of --data, --test, --format (text.format)
+// and --fields (text.fields). Errors (kBadInput): one is given in both ways.
 Result<Overrides> OverridesOf(const ParsedArguments& arguments);
 
 // The same options for a worker, which reads its owner's [idle] only, and a server.

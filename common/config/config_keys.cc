@@ -440,6 +440,11 @@ const ConfigKey* FixedKeyThatDiffers(const Config& now, Config then) {
   if (now.model.activation != Activation::kAuto && then.model.activation == Activation::kAuto) {
     then.model.activation = Activation::kRelu;
   }
+  // Files that tell their format by their lines, until a run has read them.
+  if (!IsOfTokens(now.text) && !IsOfTokens(then.text) &&
+      (now.text.format == TextFormat::kRecords || then.text.format == TextFormat::kRecords)) {
+    then.text.format = now.text.format;
+  }
   // train.staleness first: defaults of fixed keys follow its sign.
   for (const OnResume rule : {OnResume::kKeepsSign, OnResume::kFixed}) {
     for (const ConfigKey& key : ConfigKeys()) {

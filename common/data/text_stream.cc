@@ -13,6 +13,8 @@
 #include <limits>
 #include <utility>
 
+#include "common/data/csv_quotes.h"
+
 namespace dslide {
 
 class TextStream::Decoder {
@@ -289,18 +291,39 @@ Result<TextStream> TextStream::FromMemory(std::string name, std::string bytes) {
   return TextStream(std::move(name), std::move(decoding->decoder), decoding->most_bytes);
 }
 
+// A line of CSV, as far as it is known.
+struct TextStream::QuotedLine {
+  CsvQuotes quotes;
+  size_t fed = 0;        // bytes that `quotes` has seen
+  size_t first_end = 0;  // of its first line, if there are more
+  uint64_t more_lines = 0;
+
+  void Feed(std::string_view rest, size_t end) {
+    quotes.Feed(rest.substr(fed, end - fed));
+    fed = end;
+  }
+};
+
 Result<std::optional<std::string_view>> TextStream::Next() {
   if (failure_) return *failure_;
   if (at_end_ && begin_ == end_ && line_ > 0) return std::optional<std::string_view>();
-  if (!std::exchange(is_cut_, false)) ++line_;
+  if (!std::exchange(is_cut_, false)) line_ += 1 + std::exchange(joined_, 0);
   size_t searched = 0;  // bytes of the line known to hold no line end
+  std::optional<QuotedLine> quoted;
+  if (csv_separator_) quoted.emplace(CsvQuotes(*csv_separator_));
   while (true) {
     const std::string_view rest(buffer_.data() + begin_, end_ - begin_);
     const size_t line_end = rest.find('\n', searched);
     const bool is_long = longest_part_ > 0 && std::min(line_end, rest.size()) > longest_part_;
     if (is_long) return TakePart();
-    if (line_end != std::string_view::npos) return TakeLine(line_end, 1);
+    if (line_end != std::string_view::npos) {
+      const std::optional<size_t> end = quoted ? EndOf(&*quoted, rest, line_end) : line_end;
+      if (end) return TakeLine(*end, 1);
+      searched = line_end + 1;
+      continue;
+    }
     if (at_end_ && rest.empty()) return std::optional<std::string_view>();
+    if (at_end_ && quoted) return TakeLastQuoted(&*quoted, rest);
     if (at_end_) return TakeLine(rest.size(), 0);
     searched = rest.size();
     if (Status refilled = Refill(); !refilled.ok()) {
@@ -308,6 +331,26 @@ Result<std::optional<std::string_view>> TextStream::Next() {
       return *failure_;
     }
   }
+}
+
+// Where the line ends; nullopt: behind the line end at `line_end`.
+std::optional<size_t> TextStream::EndOf(QuotedLine* line, std::string_view rest, size_t line_end) {
+  line->Feed(rest, line_end);
+  if (!line->quotes.is_open()) {
+    joined_ = line->more_lines;
+    return line_end;
+  }
+  if (line->more_lines == 0) line->first_end = line_end;
+  if (++line->more_lines == kMostQuotedLines) return line->first_end;
+  return std::nullopt;
+}
+
+std::optional<std::string_view> TextStream::TakeLastQuoted(QuotedLine* line,
+                                                           std::string_view rest) {
+  line->Feed(rest, rest.size());
+  if (line->quotes.is_open() && line->more_lines > 0) return TakeLine(line->first_end, 1);
+  joined_ = line->more_lines;
+  return TakeLine(rest.size(), 0);
 }
 
 // The beginning of a line that is longer than longest_part_.
@@ -339,11 +382,22 @@ std::optional<std::string_view> TextStream::TakeLine(size_t length, size_t line_
 void TextStream::PutBack() {
   begin_ = last_begin_;
   --line_;
+  joined_ = 0;
   is_cut_ = false;
+}
+
+std::string_view TextStream::Peek(size_t bytes) {
+  while (!at_end_ && !not_read_ && end_ - begin_ < bytes) {
+    if (const Status refilled = Refill(); !refilled.ok()) not_read_ = refilled.error();
+  }
+  std::string_view text(buffer_.data() + begin_, std::min(bytes, end_ - begin_));
+  if (line_ == 0 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return text;
 }
 
 // Moves the unfinished line to the front of the buffer and decodes more behind it.
 Status TextStream::Refill() {
+  if (not_read_) return *std::exchange(not_read_, std::nullopt);
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= std::exchange(begin_, 0);
   if (end_ == buffer_.size()) {

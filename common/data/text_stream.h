@@ -54,6 +54,17 @@ class TextStream {
   // one. REQUIRES 0 < bytes <= kMaxLineBytes.
   void CutLongLines(size_t bytes) { longest_part_ = bytes; }
 
+  // From now on a line goes on behind a line end between quotes of CSV (csv_quotes.h), for at most
+  // kMostQuotedLines lines. Where the quotes are not closed by then, or by the end of the file, it
+  // ends at its first line end. line() is the first one's.
+  static constexpr size_t kMostQuotedLines = 1000;
+  void JoinQuotedLines(char separator) { csv_separator_ = separator; }
+
+  // The next `bytes` of the text, or all that are left, without a byte order mark; valid until the
+  // next call. An error there is Next's to return. REQUIRES bytes <= kMaxLineBytes. PutBack() has
+  // to come before.
+  std::string_view Peek(size_t bytes);
+
   // Next returns the line that it returned last once more. REQUIRES that there is one.
   void PutBack();
 
@@ -75,6 +86,9 @@ class TextStream {
 
   std::optional<std::string_view> TakePart();
   std::optional<std::string_view> TakeLine(size_t length, size_t line_end_length);
+  struct QuotedLine;
+  std::optional<size_t> EndOf(QuotedLine* line, std::string_view rest, size_t line_end);
+  std::optional<std::string_view> TakeLastQuoted(QuotedLine* line, std::string_view rest);
   Status Refill();
   Error Located(Error error) const;
 
@@ -89,6 +103,9 @@ class TextStream {
   size_t longest_part_ = 0;  // 0: lines are whole
   bool is_cut_ = false;      // more of the line that Next returned last comes
   uint64_t line_ = 0;
+  std::optional<char> csv_separator_;
+  uint64_t joined_ = 0;            // lines that the one that Next returned last has besides
+  std::optional<Error> not_read_;  // that Peek() met
   std::optional<Error> failure_;
 };
 

@@ -162,6 +162,7 @@ class OpenVocabulary {
   // Takes the next segment. In the first one every name is taken up if otherwise none were.
   Change Take(std::span<const Record> records, const Rules& rules);
 
+  const TextConfig& config() const { return config_; }
   uint32_t segment() const { return segment_; }
   const OpenNames& features() const { return features_; }
   const OpenNames& labels() const { return labels_; }

@@ -104,6 +104,7 @@ struct FileCounts {
   std::unique_ptr<HashedCounts> hashed;  // with text.hash_bits, in place of `terms`
   std::unordered_map<std::string, uint64_t> labels;
   uint64_t samples = 0;
+  TextFormat format = TextFormat::kRecords;  // of the file
 };
 
 // The file is read again to encode it.
@@ -120,11 +121,12 @@ Status CheckReadTwice(const std::string& path) {
 
 Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, size_t threads) {
   DSLIDE_RETURN_IF_ERROR(CheckReadTwice(path));
-  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path, DataFormatOf(config));
   DSLIDE_RETURN_IF_ERROR(opened);
   if (!opened->records) return UnknownFormat(path, opened->first_line);
   RecordFile* file = &*opened->records;
   FileCounts counts;
+  counts.format = opened->format;
   if (config.hash_bits > 0) counts.hashed = std::make_unique<HashedCounts>(config.hash_bits);
   std::vector<BlockCounter> counters;
   for (size_t t = 0; t < threads; ++t) counters.emplace_back(config, counts.hashed.get());
@@ -223,15 +225,15 @@ std::string StoredConfig(const TextConfig& text_config, uint32_t format) {
   config.train.dropout_hidden = DropoutHidden(config.train);
   config.train.label_smoothing = LabelSmoothing(config.train);
   std::string text = FormatConfig(config);
-  // It says how a file is read, not what a sample is.
-  EraseKey("bad_records", text.find("[text]\n"), &text);
+  // They say how a file is read, not what a sample is.
+  for (const char* key : {"bad_records", "fields"}) EraseKey(key, text.find("[text]\n"), &text);
   if (format < 3) {
     for (const char* key :
          {"activation", "dense_rate", "dense_batches", "open_vocabulary", "segment_samples",
           "segment_s", "admit_count", "expire_segments", "vocabulary_mb", "normalize"}) {
       EraseKey(key, 0, &text);
     }
-    for (const char* key : {"format", "fields", "window", "min_count", "subsample", "decay"}) {
+    for (const char* key : {"format", "window", "min_count", "subsample", "decay"}) {
       EraseKey(key, text.find("[text]\n"), &text);
     }
   }
@@ -274,6 +276,16 @@ bool Unpack(const flatbuffers::Vector<uint8_t>* bytes, const flatbuffers::Vector
     names->emplace_back(reinterpret_cast<const char*>(bytes->data()) + begin, end - begin);
     begin = end;
   }
+  return true;
+}
+
+// False: there is no such format of records.
+bool ReadDataFormat(const wire::Preprocessor& stored, TextConfig* text) {
+  if (stored.data_fields() != nullptr) text->fields = stored.data_fields()->str();
+  if (stored.data_format() == nullptr) return true;
+  const std::optional<TextFormat> format = TextFormatByName(stored.data_format()->string_view());
+  if (!format || !RecordFormatOf(*format)) return false;
+  text->format = *format;
   return true;
 }
 
@@ -366,7 +378,9 @@ Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig
   }
   const Result<FileCounts> counts = CountFile(path, config, threads);
   DSLIDE_RETURN_IF_ERROR(counts);
-  Vectorizer vectorizer = MakeVectorizer(config, *counts, nullptr);
+  TextConfig found = config;
+  found.format = counts->format;
+  Vectorizer vectorizer = MakeVectorizer(found, *counts, nullptr);
   if (LeavesAllOut(vectorizer)) {
     return BadInput(fmt::format(
         "{}: no word occurs in {} or more, and at most in a share of {} of them (text.min_samples, "
@@ -379,10 +393,14 @@ Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig
 }
 
 Result<Preprocessor> Preprocessor::Extend(const std::string& path, size_t threads,
-                                          uint32_t min_label_samples) const {
-  const TextConfig& config = vectorizer_.config();
+                                          uint32_t min_label_samples,
+                                          const DataFormat& format) const {
+  TextConfig config = vectorizer_.config();
+  config.format = format.format;
+  config.fields = format.fields;
   Result<FileCounts> counts = CountFile(path, config, threads);
   DSLIDE_RETURN_IF_ERROR(counts);
+  config.format = counts->format;
   std::erase_if(counts->labels, [&](const auto& label) { return LabelId(label.first); });
   std::vector<std::string> labels = label_names_;
   std::ranges::move(ByFrequency(counts->labels, min_label_samples), std::back_inserter(labels));
@@ -397,13 +415,18 @@ std::string Preprocessor::ToBytes() const {
   for (const TermBlock block : vocabulary.blocks) blocks.push_back(static_cast<uint8_t>(block));
   const uint32_t format = FormatOf(vectorizer_.config());
   const std::vector<uint8_t>& codes = vectorizer_.codes();
+  const TextConfig& config = vectorizer_.config();
+  const bool tells_format = RecordFormatOf(config.format).has_value();
+  const std::string data_format(tells_format ? NameOf(config.format) : "");
   flatbuffers::FlatBufferBuilder builder;
   wire::FinishPreprocessorBuffer(
       builder, wire::CreatePreprocessorDirect(
                    builder, format, StoredConfig(vectorizer_.config(), format).c_str(),
                    &vocabulary.hashes, &vocabulary.weights, &blocks, &features.bytes,
                    &features.ends, &labels.bytes, &labels.ends, codes.empty() ? nullptr : &codes,
-                   StemChecksum(vectorizer_.config(), vocabulary.names, label_names_)));
+                   StemChecksum(vectorizer_.config(), vocabulary.names, label_names_),
+                   tells_format ? data_format.c_str() : nullptr,
+                   config.fields.empty() ? nullptr : config.fields.c_str()));
   return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
 }
 
@@ -439,8 +462,9 @@ Result<Preprocessor> Preprocessor::FromBytes(const std::string& bytes, const std
       vocabulary.blocks.size() != size) {
     return damaged();
   }
-  const Result<Config> config = ParseConfig(stored.config()->string_view(), path);
+  Result<Config> config = ParseConfig(stored.config()->string_view(), path);
   DSLIDE_RETURN_IF_ERROR(config);
+  if (!ReadDataFormat(stored, &config->text)) return damaged();
   if (stored.stem_checksum() != StemChecksum(config->text, vocabulary.names, labels)) {
     return BadInput(fmt::format(
         "{}: this machine's libstemmer finds other stems (text.stem = {}) than that of the model; "

@@ -10,13 +10,13 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <unordered_set>
 
 #include "common/base/nearest.h"
+#include "common/base/plural.h"
 #include "common/data/dataset.h"
 #include "common/data/json_depth.h"
-#include "common/data/numbers/number_file.h"
 #include "common/data/text_stream.h"
+#include "common/text/label_taker.h"
 #include "common/text/words.h"
 
 namespace dslide {
@@ -26,43 +26,6 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kFastTextLabel = "__label__";
 constexpr std::string_view kBlanks = " \t\r";
-
-std::string_view Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
-// Calls take() with each part between separators; empty parts are left out.
-template <typename Take>
-void ForEachPart(std::string_view text, std::string_view separators, const Take& take) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find_first_of(separators), text.size());
-    if (const std::string_view part = Trimmed(text.substr(0, end)); !part.empty()) take(part);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
-
-// Keeps the first of equal names.
-class LabelTaker {
- public:
-  explicit LabelTaker(Record* record) : record_(record) {}
-
-  void Take(std::string_view name) {
-    std::string cleaned(name);
-    for (char& c : cleaned) {
-      if (static_cast<unsigned char>(c) >= ' ' && c != 0x7f) continue;
-      c = ' ';
-      record_->labels_cleaned = true;
-    }
-    const std::string_view trimmed = Trimmed(cleaned);
-    if (!trimmed.empty() && seen_.emplace(trimmed).second) record_->labels.emplace_back(trimmed);
-  }
-
- private:
-  Record* record_;
-  std::unordered_set<std::string> seen_;
-};
 
 Status TakeLabel(const Json& label, LabelTaker* taker) {
   if (label.is_null()) return {};
@@ -77,14 +40,13 @@ Status TakeLabel(const Json& label, LabelTaker* taker) {
   return {};
 }
 
-Status TakeLabels(const Json& labels, Record* record) {
-  LabelTaker taker(record);
-  if (!labels.is_array()) return TakeLabel(labels, &taker);
-  for (const Json& label : labels) DSLIDE_RETURN_IF_ERROR(TakeLabel(label, &taker));
+Status TakeLabels(const Json& labels, LabelTaker* taker) {
+  if (!labels.is_array()) return TakeLabel(labels, taker);
+  for (const Json& label : labels) DSLIDE_RETURN_IF_ERROR(TakeLabel(label, taker));
   return {};
 }
 
-Status TakeText(const Json& text, Record* record) {
+Status TakeText(const Json& text, const FieldNames& names, Record* record) {
   if (text.is_string()) {
     record->fields = FieldsOf(text.get_ref<const std::string&>());
     return {};
@@ -92,7 +54,9 @@ Status TakeText(const Json& text, Record* record) {
   const bool strings = text.is_array() && std::ranges::all_of(text, [](const Json& t) {
                          return t.is_string() || t.is_null();
                        });
-  if (!strings) return BadInput("\"text\" is no string and no list of strings");
+  if (!strings) {
+    return BadInput(fmt::format("\"{}\" is no string and no list of strings", names.text));
+  }
   for (const Json& field : text) {
     // The other fields keep their places.
     record->fields.push_back(field.is_null() ? "" : field.get<std::string>());
@@ -100,10 +64,10 @@ Status TakeText(const Json& text, Record* record) {
   return {};
 }
 
-Status TakeWeight(const Json& weight, Record* record) {
+Status TakeWeight(const Json& weight, const FieldNames& names, Record* record) {
   const double value = weight.is_number() ? weight.get<double>() : -1;
   if (!IsSampleWeight(value)) {
-    return BadInput(fmt::format("\"weight\" is {} (expected a number from 0 to {})",
+    return BadInput(fmt::format("\"{}\" is {} (expected a number from 0 to {})", names.weight,
                                 Quoted(weight.dump()), kMostSampleWeight));
   }
   record->weight = static_cast<float>(value);
@@ -111,7 +75,7 @@ Status TakeWeight(const Json& weight, Record* record) {
 }
 
 // A member of an object; nullptr: it is absent, or null.
-const Json* Find(const Json& object, const char* key) {
+const Json* Find(const Json& object, const std::string& key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
@@ -144,12 +108,12 @@ std::string_view HalfCharacter(std::string_view json) {
 }
 
 // The key that somebody wrote for "labels"; "" if no key is near it.
-std::string NearKey(const Json& object) {
-  static const std::vector<std::string> kLabels = {"labels"};
+std::string NearKey(const Json& object, const std::string& labels) {
+  const std::vector<std::string> known = {labels};
   for (const auto& [key, value] : object.items()) {
-    std::string lower = key.substr(0, 2 * kLabels[0].size());
+    std::string lower = key.substr(0, 2 * known[0].size());
     std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (key != kLabels[0] && Nearest(lower, kLabels) != nullptr) return key;
+    if (key != known[0] && Nearest(lower, known) != nullptr) return key;
   }
   return "";
 }
@@ -161,7 +125,12 @@ Error NoJson(std::string_view line) {
                               Quoted(line), half));
 }
 
-Result<Record> ParseJson(std::string_view line) {
+Error NoText(const FieldNames& names) {
+  return BadInput(fmt::format("the object has no \"{}\" (expected {{\"{}\": ..., \"{}\": [...]}})",
+                              names.text, names.text, names.labels));
+}
+
+Result<Record> ParseJson(std::string_view line, const FieldNames& names) {
   if (const Status text = CheckJsonText(line); !text.ok()) {
     return BadInput(fmt::format("{} {}", Quoted(line), text.error().message));
   }
@@ -169,25 +138,24 @@ Result<Record> ParseJson(std::string_view line) {
   if (json.is_discarded()) return NoJson(line);
   if (!json.is_object()) return BadInput(fmt::format("{} is no JSON object", Quoted(line)));
   Record record;
-  const Json* title = Find(json, "title");
-  const Json* text = Find(json, "text");
-  if (text == nullptr && title == nullptr) {
-    return BadInput("the object has no \"text\" (expected {\"text\": ..., \"labels\": [...]})");
-  }
-  if (text != nullptr) DSLIDE_RETURN_IF_ERROR(TakeText(*text, &record));
+  const Json* title = Find(json, names.title);
+  const Json* text = Find(json, names.text);
+  if (text == nullptr && title == nullptr) return NoText(names);
+  if (text != nullptr) DSLIDE_RETURN_IF_ERROR(TakeText(*text, names, &record));
   if (title != nullptr) {
-    if (!title->is_string()) return BadInput("\"title\" is no string");
+    if (!title->is_string()) return BadInput(fmt::format("\"{}\" is no string", names.title));
     record.fields.insert(record.fields.begin(), title->get<std::string>());
   }
-  if (const Json* labels = Find(json, "labels")) {
-    DSLIDE_RETURN_IF_ERROR(TakeLabels(*labels, &record));
+  if (const Json* labels = Find(json, names.labels)) {
+    LabelTaker taker(&record, names.separator);
+    DSLIDE_RETURN_IF_ERROR(TakeLabels(*labels, &taker));
   } else {
-    record.near_key = NearKey(json);
+    record.near_key = NearKey(json, names.labels);
   }
-  if (const Json* weight = Find(json, "weight")) {
-    DSLIDE_RETURN_IF_ERROR(TakeWeight(*weight, &record));
+  if (const Json* weight = Find(json, names.weight)) {
+    DSLIDE_RETURN_IF_ERROR(TakeWeight(*weight, names, &record));
   }
-  if (const Json* id = Find(json, "id")) record.id = id->dump();
+  if (const Json* id = Find(json, names.id)) record.id = id->dump();
   return record;
 }
 
@@ -206,48 +174,89 @@ Record ParseFastText(std::string_view line) {
   return record;
 }
 
-Record ParseTsv(std::string_view line) {
+std::string_view WithoutBrackets(std::string_view uri) {
+  const bool has = uri.starts_with('<') && uri.ends_with('>');
+  return has ? uri.substr(1, uri.size() - 2) : uri;
+}
+
+Record ParseTsv(std::string_view line, const FieldNames& names) {
   Record record;
-  LabelTaker taker(&record);
+  LabelTaker taker(&record, names.separator);
   const size_t tab = std::min(line.find('\t'), line.size());
   record.fields = FieldsOf(line.substr(0, tab));
   const std::string_view labels = line.substr(tab);
   const bool uris = Trimmed(labels).starts_with('<') && Trimmed(labels).ends_with('>');
-  ForEachPart(labels, uris ? " \t" : "\t", [&](std::string_view label) {
-    if (uris && label.starts_with('<') && label.ends_with('>')) {
-      label = label.substr(1, label.size() - 2);
-    }
-    taker.Take(label);
-  });
+  ForEachPart(labels, uris ? " \t" : "\t",
+              [&](std::string_view label) { taker.Take(uris ? WithoutBrackets(label) : label); });
+  return record;
+}
+
+Status TakeCsvLabels(const std::string& cell, LabelTaker* taker) {
+  if (!Trimmed(cell).starts_with('[')) {
+    taker->Take(cell);
+    return {};
+  }
+  const Json list = Json::parse(cell, nullptr, /*allow_exceptions=*/false);
+  if (list.is_discarded()) return BadInput(fmt::format("{} is no JSON list", Quoted(cell)));
+  return TakeLabels(list, taker);
+}
+
+Status TakeCsvWeight(std::string_view cell, const FieldNames& names, Record* record) {
+  if (cell.empty()) return {};
+  const Json number = Json::parse(cell, nullptr, /*allow_exceptions=*/false);
+  return TakeWeight(number.is_discarded() ? Json(cell) : number, names, record);
+}
+
+Status TakeCell(CsvField field, const std::string& cell, const FieldNames& names, Record* record,
+                LabelTaker* taker) {
+  switch (field) {
+    case CsvField::kText:
+      for (std::string& text : FieldsOf(cell)) record->fields.push_back(std::move(text));
+      return {};
+    case CsvField::kTitle:
+      if (!IsBlank(cell)) record->fields.insert(record->fields.begin(), cell);
+      return {};
+    case CsvField::kLabels:
+      return TakeCsvLabels(cell, taker);
+    case CsvField::kUris:
+      ForEachPart(cell, " \t\n",
+                  [&](std::string_view uri) { taker->TakeWhole(WithoutBrackets(uri)); });
+      return {};
+    case CsvField::kId:
+      if (!cell.empty()) record->id = Json(cell).dump();
+      return {};
+    case CsvField::kWeight:
+      return TakeCsvWeight(Trimmed(cell), names, record);
+    case CsvField::kOther:
+      return {};
+  }
+  return {};
+}
+
+Result<Record> ParseCsv(std::string_view line, const RecordRules& rules) {
+  Record record;
+  if (IsBlank(line)) return record;
+  const CsvColumns& columns = rules.columns;
+  const Result<std::vector<std::string>> cells = SplitCsv(line, columns.separator);
+  DSLIDE_RETURN_IF_ERROR(cells);
+  if (cells->size() != columns.fields.size()) {
+    return BadInput(fmt::format("{} has {}, but the header {}", Quoted(line),
+                                Plural(cells->size(), "column"), columns.fields.size()));
+  }
+  LabelTaker taker(&record, rules.fields.separator);
+  for (size_t i = 0; i < cells->size(); ++i) {
+    DSLIDE_RETURN_IF_ERROR(TakeCell(columns.fields[i], (*cells)[i], rules.fields, &record, &taker));
+  }
   return record;
 }
 
 }  // namespace
 
-std::string_view NameOf(RecordFormat format) {
-  switch (format) {
-    case RecordFormat::kJsonLines:
-      return "JSON lines";
-    case RecordFormat::kFastText:
-      return "fastText";
-    case RecordFormat::kTsv:
-      return "TSV";
-    case RecordFormat::kPlainText:
-      return "plain text";
+bool HasFastTextLabel(std::string_view line) {
+  for (size_t at = 0; (at = line.find(kFastTextLabel, at)) != std::string_view::npos; ++at) {
+    if (at == 0 || kBlanks.find(line[at - 1]) != std::string_view::npos) return true;
   }
-  return "";
-}
-
-std::optional<RecordFormat> RecordFormatOf(std::string_view line) {
-  if (Trimmed(line).starts_with('{')) return RecordFormat::kJsonLines;
-  if (IsNumbersHeader(line)) return std::nullopt;
-  bool labelled = false;
-  ForEachPart(line, kBlanks,
-              [&](std::string_view word) { labelled |= word.starts_with(kFastTextLabel); });
-  if (labelled) return RecordFormat::kFastText;
-  if (IsLibsvmLine(line)) return std::nullopt;  // it may have tabs
-  if (line.find('\t') != std::string_view::npos) return RecordFormat::kTsv;
-  return std::nullopt;
+  return false;
 }
 
 std::vector<std::string> FieldsOf(std::string_view text) {
@@ -256,20 +265,22 @@ std::vector<std::string> FieldsOf(std::string_view text) {
   return {std::string(text.substr(0, end)), std::string(text.substr(end + 1))};
 }
 
-Result<Record> ParseRecord(RecordFormat format, std::string_view line) {
+Result<Record> ParseRecord(const RecordRules& rules, std::string_view line) {
   if (!IsUtf8(line)) {
     return BadInput(
         fmt::format("{} is no UTF-8; convert the file, for instance by iconv", Quoted(line)));
   }
-  switch (format) {
+  switch (rules.format) {
     case RecordFormat::kJsonLines:
-      return ParseJson(line);
+      return ParseJson(line, rules.fields);
     case RecordFormat::kFastText:
       return ParseFastText(line);
     case RecordFormat::kTsv:
-      return ParseTsv(line);
+      return ParseTsv(line, rules.fields);
     case RecordFormat::kPlainText:
       return Record{FieldsOf(line), {}};
+    case RecordFormat::kCsv:
+      return ParseCsv(line, rules);
   }
   return Record{};
 }

@@ -8,28 +8,23 @@
 //                Other keys are ignored, and so is a member that is null.
 //   fastText     words __label__name words          anywhere in the line
 //   TSV          text TAB label [TAB label ...]     or text TAB <uri> <uri> ... (Annif)
+//   CSV          columns of a header                csv.h
 //   plain text   words                              without labels
 //
-// The format is recognised by the first line that is not blank. Tabs, line ends and other control
-// characters within a label's name become spaces.
+// Keys of JSON may have other names (field_names.h). Tabs, line ends and other control characters
+// within a label's name become spaces.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/text/csv.h"
+#include "common/text/field_names.h"
+#include "common/text/record_format.h"
 
 namespace dslide {
-
-enum class RecordFormat { kJsonLines, kFastText, kTsv, kPlainText };
-
-// "JSON lines", ...
-std::string_view NameOf(RecordFormat format);
-
-// The format of a file with this first line that is not blank; nullopt: none of the first three.
-std::optional<RecordFormat> RecordFormatOf(std::string_view line);
 
 struct Record {
   std::vector<std::string> fields;  // texts; the first is the title if there are several
@@ -43,8 +38,20 @@ struct Record {
 // The first line of a text, and the rest. A text of one line is one field.
 std::vector<std::string> FieldsOf(std::string_view text);
 
+// Whether a word of the line is a label of fastText.
+bool HasFastTextLabel(std::string_view line);
+
+// By which the lines of a file are records.
+struct RecordRules {
+  RecordRules(RecordFormat f) : format(f) {}  // with the fields' usual names
+
+  RecordFormat format;
+  FieldNames fields = {};
+  CsvColumns columns = {};  // of CSV
+};
+
 // Lines are UTF-8. Errors are kBadInput and describe the fault, not its place. A blank line is a
 // sample without text, except of JSON lines, where it is an error.
-Result<Record> ParseRecord(RecordFormat format, std::string_view line);
+Result<Record> ParseRecord(const RecordRules& rules, std::string_view line);
 
 }  // namespace dslide

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "common/data/numbers/number_file.h"
+#include "common/base/plural.h"
 
 namespace dslide {
 
@@ -17,51 +17,168 @@ bool IsJsonArray(std::string line) {
   return line == "[" || line.starts_with("[{");
 }
 
-}  // namespace
+bool IsNumbers(TextFormat format) {
+  return format == TextFormat::kNumbers || format == TextFormat::kLibsvm;
+}
 
-Result<RecordFile::Opened> RecordFile::TryOpen(const std::string& path) {
+Error Contradicts(const std::string& path, const HeadLines& head, const Contradiction& found,
+                  const DataFormat& format) {
+  const std::string_view name = NameOf(*RecordFormatOf(format.format));
+  return BadInput(fmt::format(
+      "{}:{}: {} is not {}, {} ({} of the first {} {} not)", path, head.numbers[found.first],
+      Quoted(head.lines[found.first]), name,
+      format.is_model ? "on which the model was trained; name the file's format by --format"
+                      : "which text.format or --format names",
+      found.lines, Plural(head.lines.size(), "line"), found.lines == 1 ? "is" : "are"));
+}
+
+// A file that was opened, and what its first lines look like. The stream is at its beginning.
+struct Beginning {
+  TextStream stream;
+  FieldNames names;
+  TextFormat seen;
+  std::string first_line;
+  std::optional<Error> contradiction;  // to a format of records
+};
+
+Result<Beginning> Begin(const std::string& path, const DataFormat& format) {
+  const Result<FieldNames> names = FieldNames::Parse(format.fields);
+  DSLIDE_RETURN_IF_ERROR(names);
   Result<TextStream> stream = TextStream::Open(path);
   DSLIDE_RETURN_IF_ERROR(stream);
-  Opened opened;
-  while (opened.first_line.empty()) {
-    const auto line = stream->Next();
-    DSLIDE_RETURN_IF_ERROR(line);
-    if (!line->has_value()) return BadInput(fmt::format("{}: the file is empty", path));
-    if (!IsBlank(**line)) opened.first_line = **line;
+  const HeadLines head(stream->Peek(HeadLines::kBytes));
+  if (head.lines.empty()) {
+    DSLIDE_RETURN_IF_ERROR(stream->Next());  // it may be damaged
+    return BadInput(fmt::format("{}: the file is empty", path));
   }
-  stream->PutBack();
-  if (IsJsonArray(opened.first_line)) {
+  const bool may_be_json =
+      format.format == TextFormat::kRecords || format.format == TextFormat::kJson;
+  if (may_be_json && IsJsonArray(std::string(head.lines.front()))) {
     return BadInput(fmt::format(
         "{}: is one JSON array; write its objects one a line (jq -c '.[]' does so)", path));
   }
-  if (const std::optional<RecordFormat> format = RecordFormatOf(opened.first_line)) {
-    opened.records = RecordFile(path, *format, *std::move(stream));
-  } else {
-    opened.other = *std::move(stream);
+  std::optional<Error> contradiction;
+  if (const auto records = RecordFormatOf(format.format)) {
+    const auto found = ContradictionOf(*records, head);
+    if (found) contradiction = Contradicts(path, head, *found, format);
   }
+  const TextFormat seen = FormatOf(head, *names);
+  std::string first_line(head.lines.front());
+  return Beginning{*std::move(stream), *names, seen, std::move(first_line),
+                   std::move(contradiction)};
+}
+
+}  // namespace
+
+Result<RecordFile> RecordFile::Make(const std::string& path, RecordRules rules, TextStream stream) {
+  RecordFile file(path, std::move(rules), std::move(stream));
+  if (file.format() == RecordFormat::kCsv) DSLIDE_RETURN_IF_ERROR(file.ReadHeader());
+  return file;
+}
+
+Status RecordFile::ReadHeader() {
+  while (header_.empty()) {
+    const auto line = stream_.Next();
+    DSLIDE_RETURN_IF_ERROR(line);
+    if (!line->has_value()) return BadInput(fmt::format("{}: the file is empty", path_));
+    if (!IsBlank(**line)) header_ = **line;
+  }
+  if (auto columns = CsvColumns::Find(header_, rules_.fields)) {
+    rules_.columns = *std::move(columns);
+  } else {
+    Result<CsvColumns> named = CsvColumns::Parse(header_, rules_.fields);
+    if (!named.ok()) return BadLine(line(), named.error());
+    rules_.columns = *std::move(named);
+  }
+  stream_.JoinQuotedLines(rules_.columns.separator);
+  return {};
+}
+
+Result<RecordFile::Opened> RecordFile::TryOpen(const std::string& path, const DataFormat& format) {
+  Result<Beginning> begin = Begin(path, format);
+  DSLIDE_RETURN_IF_ERROR(begin);
+  if (begin->contradiction) return *begin->contradiction;
+  const bool looks = format.format == TextFormat::kRecords;
+  Opened opened;
+  opened.path = path;
+  opened.format = looks ? begin->seen : format.format;
+  opened.first_line = std::move(begin->first_line);
+  const std::optional<RecordFormat> records = RecordFormatOf(opened.format);
+  if (!records || (looks && records == RecordFormat::kPlainText)) {
+    opened.other = std::move(begin->stream);
+    return opened;
+  }
+  RecordRules rules(*records);
+  rules.fields = std::move(begin->names);
+  Result<RecordFile> file = Make(path, std::move(rules), std::move(begin->stream));
+  DSLIDE_RETURN_IF_ERROR(file);
+  opened.records = *std::move(file);
   return opened;
 }
 
-Result<RecordFile> RecordFile::Open(const std::string& path) {
+Result<NumberFile> RecordFile::Opened::Numbers() {
+  if (!other || !IsNumbers(format)) {
+    return BadInput(fmt::format("{}: has no numbers, as the format wants that is named", path));
+  }
+  return NumberFile::FromStream(
+      format == TextFormat::kLibsvm ? NumberFormat::kLibsvm : NumberFormat::kRepository,
+      *std::move(other));
+}
+
+Result<RecordFile> RecordFile::OpenLines(const std::string& path, const DataFormat& format) {
+  Result<TextStream> stream = TextStream::Open(path);
+  DSLIDE_RETURN_IF_ERROR(stream);
+  const std::optional<RecordFormat> named = RecordFormatOf(format.format);
+  RecordRules rules(RecordFormat::kPlainText);
+  if (named == RecordFormat::kJsonLines) {
+    rules.format = *named;
+  } else if (named != RecordFormat::kPlainText) {
+    const HeadLines head(stream->Peek(HeadLines::kBytes));
+    const bool is_json = !head.lines.empty() && FormatOf(head, {}) == TextFormat::kJson;
+    if (is_json) rules.format = RecordFormat::kJsonLines;
+  }
+  const Result<FieldNames> names = FieldNames::Parse(format.fields);
+  DSLIDE_RETURN_IF_ERROR(names);
+  rules.fields = *names;
+  return RecordFile(path, std::move(rules), *std::move(stream));
+}
+
+Result<RecordFile> RecordFile::Open(const std::string& path, const DataFormat& format,
+                                    bool wants_labels) {
   const Error numbers = BadInput(fmt::format(
-      "{}: has numbers, but the model was trained on text; give text whose first line looks so "
-      "as JSON lines",
+      "{}: has numbers, but the model was trained on text; give text in a format of records, or "
+      "name its format by --format",
       path));
-  if (MatrixPathsOf(path)) return numbers;
-  Result<Opened> opened = TryOpen(path);
-  DSLIDE_RETURN_IF_ERROR(opened);
-  if (opened->records) return *std::move(opened->records);
-  if (IsNumbersHeader(opened->first_line) || IsLibsvmLine(opened->first_line)) return numbers;
-  return PlainText(path, *std::move(opened->other));
+  if (MatrixPathsOf(path) || IsNumbers(format.format)) return numbers;
+  Result<Beginning> begin = Begin(path, format);
+  DSLIDE_RETURN_IF_ERROR(begin);
+  const bool looks = format.format == TextFormat::kRecords;
+  if ((looks || format.is_model) && IsNumbers(begin->seen)) return numbers;
+  const bool may_be_plain = looks || (format.is_model && !wants_labels);
+  std::optional<RecordFormat> records = RecordFormatOf(looks ? begin->seen : format.format);
+  if (!records) {
+    return BadInput(fmt::format("{}: is read as records by a model of text", path));
+  }
+  const bool is_strict = records == RecordFormat::kJsonLines || records == RecordFormat::kCsv;
+  if (is_strict && may_be_plain && begin->seen == TextFormat::kPlain) {
+    records = RecordFormat::kPlainText;
+  } else if (begin->contradiction) {
+    return *begin->contradiction;
+  }
+  RecordRules rules(*records);
+  rules.fields = std::move(begin->names);
+  return Make(path, std::move(rules), std::move(begin->stream));
 }
 
 Error UnknownFormat(const std::string& path, std::string_view first_line) {
   const bool has_commas = first_line.find_first_of(",;") != std::string_view::npos;
   return BadInput(fmt::format(
       "{}: {} begins no known format (expected JSON lines, fastText with __label__, "
-      "TSV of text, tab and label, three numbers 'samples features labels', or LIBSVM's "
-      "labels and feature:value{})",
-      path, Quoted(first_line), has_commas ? "; write a CSV file as one of them" : ""));
+      "TSV of text, tab and label, CSV with a header, three numbers 'samples features labels', or "
+      "LIBSVM's labels and feature:value{})",
+      path, Quoted(first_line),
+      has_commas ? "; of CSV with other columns than text and labels, text.fields gives the names"
+                 : ""));
 }
 
 Error RecordFile::BadLine(uint64_t number, const Error& error) const {

@@ -1,4 +1,4 @@
-// A file of records, one a line: plain, .gz or .zst.
+// A file of records: plain, .gz or .zst.
 #pragma once
 
 #include <optional>
@@ -7,50 +7,67 @@
 #include <utility>
 
 #include "common/base/error.h"
+#include "common/data/numbers/number_file.h"
 #include "common/data/text_stream.h"
 #include "common/text/line_blocks.h"
 #include "common/text/record.h"
+#include "common/text/record_format.h"
 #include "common/text/unreadable.h"
 
 namespace dslide {
 
 class RecordFile {
  public:
-  // What a file holds: records with labels, else a stream, from its first line that is not blank
-  // on.
+  // What a file holds: records with labels, else a stream from its beginning on.
   struct Opened;
-  static Result<Opened> TryOpen(const std::string& path);
-  // For a model of text: a file of another format has plain text. Numbers are an error.
-  static Result<RecordFile> Open(const std::string& path);
+  // Errors (kBadInput) name the file: a line that contradicts the format as a whole, or the header
+  // of CSV.
+  static Result<Opened> TryOpen(const std::string& path, const DataFormat& format = {});
+  // For a model of text: numbers are an error. A file that looks like plain text is read so
+  // whatever the model's format, unless its labels are wanted.
+  static Result<RecordFile> Open(const std::string& path, const DataFormat& format,
+                                 bool wants_labels = false);
+
+  // For a model of words or sessions, where a line is a sample: its text, or JSON.
+  static Result<RecordFile> OpenLines(const std::string& path, const DataFormat& format);
 
   // The rest of a stream, a text a line.
   static RecordFile PlainText(const std::string& path, TextStream stream) {
     return RecordFile(path, RecordFormat::kPlainText, std::move(stream));
   }
 
-  static RecordFile JsonLines(const std::string& path, TextStream stream) {
-    return RecordFile(path, RecordFormat::kJsonLines, std::move(stream));
-  }
-
-  RecordFormat format() const { return format_; }
+  RecordFormat format() const { return rules_.format; }
+  const RecordRules& rules() const { return rules_; }
+  // Of CSV, as it is written; else empty.
+  const std::string& header() const { return header_; }
+  // A record of CSV may have several lines.
   TextStream* stream() { return &stream_; }
   uint64_t line() const { return stream_.line(); }
   // An error in a line, with its place.
   Error BadLine(uint64_t number, const Error& error) const;
 
  private:
-  RecordFile(std::string path, RecordFormat format, TextStream stream)
-      : path_(std::move(path)), format_(format), stream_(std::move(stream)) {}
+  RecordFile(std::string path, RecordRules rules, TextStream stream)
+      : path_(std::move(path)), rules_(std::move(rules)), stream_(std::move(stream)) {}
+
+  static Result<RecordFile> Make(const std::string& path, RecordRules rules, TextStream stream);
+  Status ReadHeader();
 
   std::string path_;
-  RecordFormat format_;
+  RecordRules rules_;
   TextStream stream_;
+  std::string header_;
 };
 
 struct RecordFile::Opened {
+  TextFormat format = TextFormat::kPlain;  // never kRecords
   std::optional<RecordFile> records;
-  std::optional<TextStream> other;
-  std::string first_line;
+  std::optional<TextStream> other;  // kPlain, unless it was named; numbers
+  std::string first_line;           // that is not blank
+
+  // Of `other`; an error if it is none with numbers.
+  Result<NumberFile> Numbers();
+  std::string path;
 };
 
 // Calls take(Record&) for each record of a block that can be read; `unreadable` counts the others.
@@ -59,7 +76,7 @@ Status ForEachRecord(const RecordFile& file, const LineBlock& block, UnreadableR
                      const Take& take) {
   for (size_t i = 0; i < block.size(); ++i) {
     unreadable->CountRecord();
-    Result<Record> record = ParseRecord(file.format(), block[i]);
+    Result<Record> record = ParseRecord(file.rules(), block[i]);
     if (record.ok()) {
       take(*record);
     } else {

@@ -27,14 +27,15 @@ std::string Described(const std::string& path, std::string_view format, const Da
 // The samples of some lines, and of a file.
 struct Encoded {
   Dataset samples;
-  std::vector<std::string> ids;  // of records
+  std::vector<std::string> ids;     // of records
+  std::vector<std::string> errors;  // of records that cannot be read and have a sample; or empty
   UnreadableRecords unreadable;
   FirstLook look = {};  // of records
 };
 
 Result<Encoded> EncodeBlock(const RecordFile& file, const LineBlock& block, BadRecords bad_records,
                             Preprocessor::Encoder* encoder) {
-  Encoded encoded{{}, {}, UnreadableRecords(bad_records)};
+  Encoded encoded{{}, {}, {}, UnreadableRecords(bad_records)};
   DSLIDE_RETURN_IF_ERROR(ForEachRecord(file, block, &encoded.unreadable, [&](const Record& record) {
     encoded.look.Add(record);
     SampleView sample = encoder->Encode(record);
@@ -45,6 +46,28 @@ Result<Encoded> EncodeBlock(const RecordFile& file, const LineBlock& block, BadR
   return encoded;
 }
 
+// A sample for each line: one without words if it is blank or cannot be read.
+Encoded EncodeLines(const RecordFile& file, const LineBlock& block,
+                    Preprocessor::Encoder* encoder) {
+  Encoded encoded;
+  for (size_t i = 0; i < block.size(); ++i) {
+    encoded.unreadable.CountRecord();
+    Result<Record> record = Record{};
+    if (!IsBlank(block[i])) record = ParseRecord(file.rules(), block[i]);
+    std::string error;
+    if (!record.ok()) {
+      const Error why = file.BadLine(block.NumberOf(i), record.error());
+      error = why.message;
+      (void)encoded.unreadable.LeaveOut(why);  // no policy refuses it here
+      record = Record{};
+    }
+    encoded.samples.Add(encoder->Encode(*record));
+    encoded.ids.push_back(record->id);
+    encoded.errors.push_back(std::move(error));
+  }
+  return encoded;
+}
+
 // The samples of lines of tokens, with whole windows.
 Result<Encoded> ExpandBlock(const RecordFile& file, const LineBlock& block, BadRecords bad_records,
                             const Preprocessor& preprocessor) {
@@ -52,7 +75,7 @@ Result<Encoded> ExpandBlock(const RecordFile& file, const LineBlock& block, BadR
   TokenBreaker breaker(preprocessor.config());
   TokenSamples::Scratch scratch;
   std::vector<uint32_t> tokens;
-  Encoded encoded{{}, {}, UnreadableRecords(bad_records)};
+  Encoded encoded{{}, {}, {}, UnreadableRecords(bad_records)};
   for (size_t i = 0; i < block.size(); ++i) {
     tokens.clear();
     encoded.unreadable.CountRecord();
@@ -87,26 +110,30 @@ std::vector<Preprocessor::Encoder> Encoders(const Preprocessor& preprocessor) {
   return encoders;
 }
 
+// The format of a file for a model of text, words or sessions.
+DataFormat FormatOfInput(const ModelInput& model) {
+  if (model.named) return *model.named;
+  const TextConfig& text = model.preprocessor->config();
+  return {text.format, text.fields, /*is_model=*/true};
+}
+
 // A file for a model of words or sessions; JSON lines only where a line is a sample.
-Result<RecordFile> OpenLines(const std::string& path, SampleReader::Lines lines) {
-  const bool whole = lines == SampleReader::Lines::kWhole;
-  Result<TextStream> stream = whole ? TextStream::Open(path) : OpenTokenFile(path);
-  DSLIDE_RETURN_IF_ERROR(stream);
-  if (whole) {
-    const auto first = stream->Next();
-    DSLIDE_RETURN_IF_ERROR(first);
-    const bool is_json = first->has_value() && (**first).starts_with('{');
-    if (first->has_value()) stream->PutBack();
-    if (is_json) return RecordFile::JsonLines(path, *std::move(stream));
+Result<RecordFile> OpenLines(const std::string& path, const ModelInput& model,
+                             SampleReader::Lines lines) {
+  if (lines == SampleReader::Lines::kExpanded) {
+    Result<TextStream> stream = OpenTokenFile(path);
+    DSLIDE_RETURN_IF_ERROR(stream);
+    return RecordFile::PlainText(path, *std::move(stream));
   }
-  return RecordFile::PlainText(path, *std::move(stream));
+  return RecordFile::OpenLines(path, FormatOfInput(model));
 }
 
 // All samples of a file, by encode(thread, block).
 template <typename Encode>
 Result<Encoded> EncodeAll(RecordFile* file, const Preprocessor& preprocessor, size_t threads,
                           const Encode& encode) {
-  Encoded all{Dataset(preprocessor.num_features(), preprocessor.num_labels()), {}, {}};
+  Encoded all{
+      Dataset(preprocessor.num_features(), preprocessor.num_labels()), {}, {}, UnreadableRecords()};
   DSLIDE_RETURN_IF_ERROR(
       MapBlocks<Encoded>(file->stream(), threads, encode,
                          [&](const std::vector<Encoded>& parts) { AddAll(parts, &all); }));
@@ -114,12 +141,12 @@ Result<Encoded> EncodeAll(RecordFile* file, const Preprocessor& preprocessor, si
   return all;
 }
 
-Result<Encoded> ExpandFile(const std::string& path, BadRecords bad_records,
-                           const Preprocessor& preprocessor) {
-  Result<RecordFile> file = OpenLines(path, SampleReader::Lines::kExpanded);
+Result<Encoded> ExpandFile(const std::string& path, const ModelInput& model) {
+  const Preprocessor& preprocessor = *model.preprocessor;
+  Result<RecordFile> file = OpenLines(path, model, SampleReader::Lines::kExpanded);
   DSLIDE_RETURN_IF_ERROR(file);
   return EncodeAll(&*file, preprocessor, CoresOfThisMachine(), [&](size_t, const LineBlock& block) {
-    return ExpandBlock(*file, block, bad_records, preprocessor);
+    return ExpandBlock(*file, block, model.bad_records, preprocessor);
   });
 }
 
@@ -185,14 +212,13 @@ Result<TrainingSamples> LoadTrainingTokens(const std::string& path, const Traini
   return loaded;
 }
 
-Result<Encoded> EncodeFile(const std::string& path, BadRecords bad_records,
-                           const Preprocessor& preprocessor) {
-  Result<RecordFile> file = RecordFile::Open(path);
+Result<Encoded> EncodeFile(const std::string& path, const ModelInput& model) {
+  Result<RecordFile> file = RecordFile::Open(path, FormatOfInput(model), /*wants_labels=*/true);
   DSLIDE_RETURN_IF_ERROR(file);
-  std::vector<Preprocessor::Encoder> encoders = Encoders(preprocessor);
-  return EncodeAll(&*file, preprocessor, encoders.size(),
+  std::vector<Preprocessor::Encoder> encoders = Encoders(*model.preprocessor);
+  return EncodeAll(&*file, *model.preprocessor, encoders.size(),
                    [&](size_t thread, const LineBlock& block) {
-                     return EncodeBlock(*file, block, bad_records, &encoders[thread]);
+                     return EncodeBlock(*file, block, model.bad_records, &encoders[thread]);
                    });
 }
 
@@ -249,6 +275,8 @@ Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile 
   AddLook(path, *data, &loaded.notes);
   loaded.data = *std::move(data);
   loaded.inverse_propensities = InversePropensities(loaded.data);
+  loaded.format =
+      file.format() == NumberFormat::kLibsvm ? TextFormat::kLibsvm : TextFormat::kNumbers;
   loaded.description = Described(path, file.description(), loaded.data, start_ms);
   if (min_label_samples > 1) {
     std::vector<bool> keeps(loaded.data.num_labels());
@@ -262,6 +290,11 @@ Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile 
   return loaded;
 }
 
+// Whether it does not say what format its training data had, as older ones.
+bool IsLookedAt(const Preprocessor& preprocessor) {
+  return preprocessor.config().format == TextFormat::kRecords;
+}
+
 Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordFormat format,
                                             const TrainingInput& input, int64_t start_ms) {
   TrainingSamples loaded;
@@ -272,12 +305,15 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
     DSLIDE_RETURN_IF_ERROR(fitted);
     loaded.preprocessor = std::make_shared<const Preprocessor>(*std::move(fitted));
   }
-  Result<Encoded> encoded = EncodeFile(path, input.text.bad_records, *loaded.preprocessor);
+  ModelInput model{loaded.preprocessor.get(), {}, input.text.bad_records};
+  if (IsLookedAt(*loaded.preprocessor)) model.named = DataFormatOf(input.text);
+  Result<Encoded> encoded = EncodeFile(path, model);
   DSLIDE_RETURN_IF_ERROR(encoded);
   AddLook(path, *encoded, *loaded.preprocessor, &loaded.notes);
   AddNote(encoded->unreadable.Note(path), &loaded.notes);
   loaded.data = std::move(encoded->samples);
   loaded.inverse_propensities = InversePropensities(loaded.data);
+  loaded.format = TextFormatOf(format);
   loaded.description = Described(path, NameOf(format), loaded.data, start_ms);
   if (input.min_label_samples <= 1) {
     // A run that goes on compares the samples with those that it began with.
@@ -301,16 +337,31 @@ Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const Train
     DSLIDE_RETURN_IF_ERROR(file);
     return LoadTrainingNumbers(path, *std::move(file), input.min_label_samples, start_ms);
   }
-  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+  const bool known_format = input.known != nullptr && !IsLookedAt(*input.known);
+  Result<RecordFile::Opened> opened = RecordFile::TryOpen(
+      path, known_format ? FormatOfInput({input.known.get(), {}}) : DataFormatOf(input.text));
   DSLIDE_RETURN_IF_ERROR(opened);
   if (opened->records) {
     return LoadTrainingRecords(path, opened->records->format(), input, start_ms);
   }
-  Result<std::optional<NumberFile>> numbers =
-      NumberFile::FromStream(opened->first_line, *std::move(opened->other));
+  if (opened->format == TextFormat::kPlain) return UnknownFormat(path, opened->first_line);
+  Result<NumberFile> numbers = opened->Numbers();
   DSLIDE_RETURN_IF_ERROR(numbers);
-  if (!*numbers) return UnknownFormat(path, opened->first_line);
-  return LoadTrainingNumbers(path, **std::move(numbers), input.min_label_samples, start_ms);
+  return LoadTrainingNumbers(path, *std::move(numbers), input.min_label_samples, start_ms);
+}
+
+// A file for a model of numbers.
+Result<NumberFile> OpenNumbers(const std::string& path, const ModelInput& model) {
+  const TextFormat named = model.named ? model.named->format : TextFormat::kRecords;
+  if (named == TextFormat::kRecords) return NumberFile::Open(path);
+  if (named != TextFormat::kNumbers && named != TextFormat::kLibsvm) {
+    return BadInput(fmt::format(
+        "{}: --format names text, but the model was trained on numbers (numbers or libsvm)", path));
+  }
+  if (MatrixPathsOf(path)) return NumberFile::Open(path);
+  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path, *model.named);
+  DSLIDE_RETURN_IF_ERROR(opened);
+  return opened->Numbers();
 }
 
 }  // namespace
@@ -383,11 +434,11 @@ Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model) {
     return std::move(drawn->data);
   }
   if (model.preprocessor != nullptr) {
-    Result<Encoded> encoded = EncodeFile(path, model.bad_records, *model.preprocessor);
+    Result<Encoded> encoded = EncodeFile(path, model);
     DSLIDE_RETURN_IF_ERROR(encoded);
     return std::move(encoded->samples);
   }
-  Result<NumberFile> file = NumberFile::Open(path);
+  Result<NumberFile> file = OpenNumbers(path, model);
   DSLIDE_RETURN_IF_ERROR(file);
   return ReadNumbers(&*file, model.size);
 }
@@ -398,15 +449,14 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
   std::string format = "text";
   FirstLook look;  // of text
   if (model.preprocessor != nullptr) {
-    Result<Encoded> encoded = IsOfTokens(model.preprocessor->config())
-                                  ? ExpandFile(path, model.bad_records, *model.preprocessor)
-                                  : EncodeFile(path, model.bad_records, *model.preprocessor);
+    Result<Encoded> encoded = IsOfTokens(model.preprocessor->config()) ? ExpandFile(path, model)
+                                                                       : EncodeFile(path, model);
     DSLIDE_RETURN_IF_ERROR(encoded);
     loaded.data = std::move(encoded->samples);
     look = std::move(encoded->look);
     AddNote(encoded->unreadable.Note(path), &loaded.notes);
   } else {
-    Result<NumberFile> file = NumberFile::Open(path);
+    Result<NumberFile> file = OpenNumbers(path, model);
     DSLIDE_RETURN_IF_ERROR(file);
     Result<Dataset> data = ReadNumbers(&*file, model.size);
     DSLIDE_RETURN_IF_ERROR(data);
@@ -430,24 +480,33 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
 Result<SampleReader> SampleReader::Open(const std::string& path, const ModelInput& model,
                                         bool skip_blank, Lines lines) {
   if (model.preprocessor == nullptr) {
-    Result<NumberFile> file = NumberFile::Open(path);
+    Result<NumberFile> file = OpenNumbers(path, model);
     DSLIDE_RETURN_IF_ERROR(file);
     file->FitTo(model.size);
     return SampleReader(*std::move(file));
   }
   const bool of_tokens = IsOfTokens(model.preprocessor->config());
-  Result<RecordFile> file = of_tokens ? OpenLines(path, lines) : RecordFile::Open(path);
+  Result<RecordFile> file =
+      of_tokens ? OpenLines(path, model, lines)
+                : RecordFile::Open(path, FormatOfInput(model), lines == Lines::kExpanded);
   DSLIDE_RETURN_IF_ERROR(file);
   return SampleReader(*std::move(file), model, skip_blank, of_tokens ? lines : Lines::kWhole);
 }
 
 SampleReader::SampleReader(RecordFile file, const ModelInput& model, bool skip_blank, Lines lines)
     : file_(std::move(file)),
-      skip_blank_(skip_blank || file_->format() == RecordFormat::kJsonLines),
+      skip_blank_(skip_blank),
       expanded_(lines == Lines::kExpanded),
-      bad_records_(skip_blank ? model.bad_records : BadRecords::kRefuse),
+      bad_records_(model.bad_records),
       preprocessor_(model.preprocessor),
-      encoders_(Encoders(*model.preprocessor)) {}
+      encoders_(Encoders(*model.preprocessor)) {
+  const std::optional<RecordFormat> trained = RecordFormatOf(preprocessor_->config().format);
+  if (trained && !model.named && file_->format() != *trained) {
+    note_ = fmt::format(
+        "read as {}: no line is {}, on which the model was trained (--format names another format)",
+        NameOf(file_->format()), NameOf(*trained));
+  }
+}
 
 Status SampleReader::Refill() {
   part_ = next_ = 0;
@@ -455,12 +514,15 @@ Status SampleReader::Refill() {
       file_->stream(), !skip_blank_, encoders_.size(),
       [&](size_t thread, const LineBlock& block) -> Result<Part> {
         Result<Encoded> encoded =
-            expanded_ ? ExpandBlock(*file_, block, bad_records_, *preprocessor_)
-                      : EncodeBlock(*file_, block, bad_records_, &encoders_[thread]);
+            expanded_     ? ExpandBlock(*file_, block, bad_records_, *preprocessor_)
+            : skip_blank_ ? EncodeBlock(*file_, block, bad_records_, &encoders_[thread])
+                          : EncodeLines(*file_, block, &encoders_[thread]);
         DSLIDE_RETURN_IF_ERROR(encoded);
         encoded->ids.resize(encoded->samples.size());
+        encoded->errors.resize(encoded->samples.size());
         return Part{std::move(encoded->samples), std::move(encoded->ids),
-                    std::move(encoded->unreadable), std::move(encoded->look)};
+                    std::move(encoded->errors), std::move(encoded->unreadable),
+                    std::move(encoded->look)};
       });
   DSLIDE_RETURN_IF_ERROR(parts);
   parts_ = *std::move(parts);
@@ -480,10 +542,11 @@ Result<std::optional<SampleView>> SampleReader::Next() {
     if (part_ < parts_.size()) continue;
     DSLIDE_RETURN_IF_ERROR(Refill());
     if (!parts_.empty()) continue;
-    DSLIDE_RETURN_IF_ERROR(unreadable_.Check());
+    if (skip_blank_) DSLIDE_RETURN_IF_ERROR(unreadable_.Check());
     return std::optional<SampleView>();
   }
   id_ = parts_[part_].ids[next_];
+  error_ = parts_[part_].errors[next_];
   return std::optional(parts_[part_].samples[next_++]);
 }
 

@@ -19,6 +19,7 @@
 #include "common/text/first_look.h"
 #include "common/text/preprocessor.h"
 #include "common/text/record_file.h"
+#include "common/text/record_format.h"
 
 namespace dslide {
 
@@ -26,6 +27,7 @@ struct TrainingSamples {
   Dataset data;
   InversePropensities inverse_propensities;          // of all labels, also those left out
   std::shared_ptr<const Preprocessor> preprocessor;  // null: the file has numbers
+  TextFormat format = TextFormat::kRecords;          // of the file: never kRecords; kNumbers: npz
   std::string description;                           // for people: format and sizes
   // For people: two samples, what looks wrong, what was left out.
   std::vector<std::string> notes;
@@ -57,6 +59,8 @@ struct ModelInput {
   const Preprocessor* preprocessor = nullptr;
   ModelSize size;
   BadRecords bad_records = BadRecords::kLeaveOut;
+  // Of the file, as the user says; nullopt: that of the model's training data.
+  std::optional<DataFormat> named = {};
 };
 
 struct LoadedSamples {
@@ -89,9 +93,10 @@ class SampleReader {
   // What a line of tokens is: a sample to predict, or all samples that it has, with labels.
   enum class Lines { kWhole, kExpanded };
 
-  // The preprocessor must outlive the reader. A blank line of text is a sample and a record that
-  // cannot be read an error, so that results stand beside the lines, unless `skip_blank`; JSON
-  // lines may have blank ones. `lines` is for words and sessions; expanded lines are never JSON.
+  // The preprocessor must outlive the reader. A blank line of text is a sample without words, and a
+  // record that cannot be read one with an error(), so that results stand beside the records,
+  // unless `skip_blank`. Expanded lines are never JSON, and
+  // plain text is none of a model of other records.
   static Result<SampleReader> Open(const std::string& path, const ModelInput& model,
                                    bool skip_blank = false, Lines lines = Lines::kWhole);
 
@@ -103,6 +108,10 @@ class SampleReader {
   Result<std::optional<SampleView>> Next();
   // Of the sample that Next() returned last: as JSON, empty if it has none.
   const std::string& id() const { return id_; }
+  // Why the record cannot be read that it would be of, and where it is; empty: it is read.
+  const std::string& error() const { return error_; }
+  // For people, if the file has another format than the model's training data: which one.
+  const std::string& note() const { return note_; }
   // Feature entries that the model lacks, so far, of a file with numbers.
   uint64_t left_out() const { return numbers_ ? numbers_->left_out() : 0; }
   // Records that were read so far, also ahead of the samples.
@@ -114,6 +123,7 @@ class SampleReader {
   struct Part {
     Dataset samples;
     std::vector<std::string> ids;
+    std::vector<std::string> errors;
     UnreadableRecords unreadable;
     FirstLook look = {};
   };
@@ -137,6 +147,8 @@ class SampleReader {
   size_t part_ = 0;
   size_t next_ = 0;  // of parts_[part_]
   std::string id_;
+  std::string error_;
+  std::string note_;
 };
 
 }  // namespace dslide

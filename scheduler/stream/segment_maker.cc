@@ -27,6 +27,15 @@ std::optional<std::string_view> NextLine(std::string_view bytes, uint64_t place,
   return line;
 }
 
+// FindFormat() has read the names of fields once.
+RecordRules RulesOf(RecordFormat format, const TextConfig& config) {
+  RecordRules rules(format);
+  if (Result<FieldNames> fields = FieldNames::Parse(config.fields); fields.ok()) {
+    rules.fields = *std::move(fields);
+  }
+  return rules;
+}
+
 std::string LeftOut(uint64_t lines, const std::string& first) {
   return fmt::format("{} left out, the first is {}", Plural(lines, "line"), first);
 }
@@ -70,22 +79,32 @@ void SegmentMaker::Add(std::string_view bytes) {
 }
 
 Status SegmentMaker::FindFormat(bool ended) {
-  size_t at = 0, size = 0;
-  while (true) {
-    const auto line = NextLine(std::string_view(bytes_).substr(at), last_.end + at, ended, &size);
-    if (!line) break;
-    at += size;
-    if (IsBlank(*line)) continue;
-    const std::optional<RecordFormat> format = RecordFormatOf(*line);
-    if (!format) return UnknownFormat("train.data, which is a stream", *line);
-    last_.format = *format;
-    has_format_ = true;
-    break;
+  constexpr const char* kStream = "train.data, which is a stream";
+  std::string_view text = std::string_view(bytes_).substr(0, ended ? bytes_.size() : whole_);
+  if (last_.end == 0 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  const HeadLines head(text.substr(0, HeadLines::kBytes));
+  if (head.lines.empty()) return {};
+  const Result<FieldNames> fields = FieldNames::Parse(config().fields);
+  DSLIDE_RETURN_IF_ERROR(fields);
+  const bool looks = config().format == TextFormat::kRecords;
+  const TextFormat named = looks ? FormatOf(head, *fields) : config().format;
+  const std::optional<RecordFormat> format = RecordFormatOf(named);
+  if (!format || format == RecordFormat::kPlainText) {
+    return UnknownFormat(kStream, head.lines.front());
   }
+  if (format == RecordFormat::kCsv) {
+    return BadInput(
+        fmt::format("{}: is CSV, whose header a run that goes on would lack; write JSON lines to "
+                    "it (dslide data "
+                    "convert)",
+                    kStream));
+  }
+  last_.format = *format;
+  has_format_ = true;
   return {};
 }
 
-SegmentMaker::Cut SegmentMaker::Parse(RecordFormat format, const Place& place,
+SegmentMaker::Cut SegmentMaker::Parse(const RecordRules& rules, const Place& place,
                                       std::string_view bytes, size_t most, bool ended) {
   Cut cut;
   size_t size = 0;
@@ -95,7 +114,7 @@ SegmentMaker::Cut SegmentMaker::Parse(RecordFormat format, const Place& place,
     cut.bytes += size;
     ++cut.lines;
     if (IsBlank(*line)) continue;
-    Result<Record> record = ParseRecord(format, *line);
+    Result<Record> record = ParseRecord(rules, *line);
     if (record.ok()) {
       cut.look.Add(*record);
       cut.records.push_back(*std::move(record));
@@ -108,8 +127,8 @@ SegmentMaker::Cut SegmentMaker::Parse(RecordFormat format, const Place& place,
 
 Result<std::optional<SegmentMaker::Made>> SegmentMaker::MakeNext(bool ended) {
   if (!has_format_) DSLIDE_RETURN_IF_ERROR(FindFormat(ended));
-  const Cut cut =
-      Parse(last_.format, {last_.end, last_.lines}, bytes_, train_.segment_samples, ended);
+  const Cut cut = Parse(RulesOf(last_.format, config()), {last_.end, last_.lines}, bytes_,
+                        train_.segment_samples, ended);
   if (cut.bad > 0 && bad_records_ == BadRecords::kRefuse) {
     return BadInput("train.data, which is a stream: " + cut.first_bad);
   }
@@ -151,7 +170,8 @@ Growth SegmentMaker::GrowthBy(const OpenVocabulary::Change& change,
 
 bool SegmentMaker::TakeAgain(const StoredSegment& stored, std::string_view bytes,
                              OpenVocabulary* vocabulary) {
-  const Cut cut = Parse(stored.format, {stored.begin, 0}, bytes, stored.samples, true);
+  const Cut cut = Parse(RulesOf(stored.format, vocabulary->config()), {stored.begin, 0}, bytes,
+                        stored.samples, true);
   const OpenVocabulary::Change change = vocabulary->Take(cut.records, stored.rules);
   return GrowthBy(change, *vocabulary, cut.records.size()) == stored.growth;
 }
@@ -159,7 +179,8 @@ bool SegmentMaker::TakeAgain(const StoredSegment& stored, std::string_view bytes
 SegmentMaker::Made SegmentMaker::MakeAgain(const StoredSegment& stored,
                                            const OpenVocabulary& vocabulary,
                                            std::string_view bytes) {
-  const Cut cut = Parse(stored.format, {stored.begin, 0}, bytes, stored.samples, true);
+  const Cut cut = Parse(RulesOf(stored.format, vocabulary.config()), {stored.begin, 0}, bytes,
+                        stored.samples, true);
   Made made =
       Encode(cut.records, std::make_shared<const Preprocessor>(vocabulary.MakePreprocessor()));
   made.segment.growth = stored.growth;

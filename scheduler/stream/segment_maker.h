@@ -83,10 +83,11 @@ class SegmentMaker {
     uint64_t bytes = 0;
     uint64_t lines = 0;
   };
-  static Cut Parse(RecordFormat format, const Place& place, std::string_view bytes, size_t most,
-                   bool ended);
+  static Cut Parse(const RecordRules& rules, const Place& place, std::string_view bytes,
+                   size_t most, bool ended);
   static Made Encode(const std::vector<Record>& records,
                      std::shared_ptr<const Preprocessor> preprocessor);
+  const TextConfig& config() const { return vocabulary_.config(); }
   Status FindFormat(bool ended);
   std::string LineOf(const Cut& cut, const OpenVocabulary::Change& change) const;
 

@@ -50,17 +50,12 @@ Result<NumberFile> NumberFile::OpenMatrices(const MatrixPaths& paths) {
   return NumberFile(Reader(*std::move(reader)));
 }
 
-Result<std::optional<NumberFile>> NumberFile::FromStream(std::string_view first_line,
-                                                         TextStream stream) {
-  if (IsNumbersHeader(first_line)) {
-    Result<XcReader> reader = XcReader::FromStream(std::move(stream));
-    DSLIDE_RETURN_IF_ERROR(reader);
-    return std::optional(NumberFile(Reader(*std::move(reader))));
-  }
-  if (IsLibsvmLine(first_line) || IsLabelList(first_line)) {
-    return std::optional(NumberFile(Reader(LibsvmReader(std::move(stream)))));
-  }
-  return std::optional<NumberFile>();
+Result<NumberFile> NumberFile::FromStream(NumberFormat format, TextStream stream) {
+  if (format == NumberFormat::kLibsvm) return NumberFile(Reader(LibsvmReader(std::move(stream))));
+  DSLIDE_RETURN_IF_ERROR(FirstLine(&stream));  // blank lines before the header
+  Result<XcReader> reader = XcReader::FromStream(std::move(stream));
+  DSLIDE_RETURN_IF_ERROR(reader);
+  return NumberFile(Reader(*std::move(reader)));
 }
 
 Result<NumberFile> NumberFile::Open(const std::string& path) {
@@ -69,12 +64,9 @@ Result<NumberFile> NumberFile::Open(const std::string& path) {
   DSLIDE_RETURN_IF_ERROR(stream);
   const Result<std::string> first_line = FirstLine(&*stream);
   DSLIDE_RETURN_IF_ERROR(first_line);
-  if (IsLibsvmLine(*first_line) || IsLabelList(*first_line)) {
-    return NumberFile(Reader(LibsvmReader(*std::move(stream))));
-  }
-  Result<XcReader> reader = XcReader::FromStream(*std::move(stream));
-  DSLIDE_RETURN_IF_ERROR(reader);
-  return NumberFile(Reader(*std::move(reader)));
+  const bool is_libsvm = IsLibsvmLine(*first_line) || IsLabelList(*first_line);
+  return FromStream(is_libsvm ? NumberFormat::kLibsvm : NumberFormat::kRepository,
+                    *std::move(stream));
 }
 
 NumberFormat NumberFile::format() const { return static_cast<NumberFormat>(reader_.index()); }

@@ -45,10 +45,8 @@ class NumberFile {
   // Errors are as XcReader's.
   static Result<NumberFile> Open(const std::string& path);
   static Result<NumberFile> OpenMatrices(const MatrixPaths& paths);
-  // From an open stream of which `first_line` is the next line. nullopt: that is none of these
-  // formats.
-  static Result<std::optional<NumberFile>> FromStream(std::string_view first_line,
-                                                      TextStream stream);
+  // From the beginning of a stream. REQUIRES kRepository or kLibsvm.
+  static Result<NumberFile> FromStream(NumberFormat format, TextStream stream);
 
   NumberFormat format() const;
   // For people: NameOf(format()), or what the matrices are: "npz + dense 768 float32".

@@ -309,7 +309,7 @@ TEST_CASE("data shuffle: the same samples in an order that follows from the seed
   CHECK(ReadFile(run.Path("w.txt")) == one);
 }
 
-TEST_CASE("data shuffle: the first line tells the format, whatever the order") {
+TEST_CASE("data shuffle: lines without labels are of the format too, whatever the order") {
   DataRun run;
   std::string fast_text, tsv;
   for (int i = 0; i < 40; ++i) {

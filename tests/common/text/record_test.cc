@@ -24,17 +24,18 @@ std::string WhyNot(std::string_view line) {
 }
 
 TEST_CASE("a format is recognised by a line") {
-  CHECK(RecordFormatOf(R"( {"text": "a\tb"})") == RecordFormat::kJsonLines);
-  CHECK(RecordFormatOf("some text\tlabel") == RecordFormat::kTsv);
-  CHECK(RecordFormatOf("__label__a some words") == RecordFormat::kFastText);
-  CHECK(RecordFormatOf("some words __label__a") == RecordFormat::kFastText);
-  CHECK(RecordFormatOf("3 10 5") == std::nullopt);
-  CHECK(RecordFormatOf("0,2 1:0.5 7:1") == std::nullopt);
-  CHECK(RecordFormatOf("0,2\t1:0.5\t7:1") == std::nullopt);
-  CHECK(RecordFormatOf("7 dwarfs\t1:0.5") == RecordFormat::kTsv);
-  CHECK(RecordFormatOf("only words") == std::nullopt);
-  CHECK(RecordFormatOf("__label__a\tsome words") == RecordFormat::kFastText);
-  CHECK(RecordFormatOf("3\t10\t5") == std::nullopt);
+  const auto format_of = [](std::string_view line) { return FormatOf(HeadLines(line), {}); };
+  CHECK(format_of(R"( {"text": "a\tb"})") == TextFormat::kJson);
+  CHECK(format_of("some text\tlabel") == TextFormat::kTsv);
+  CHECK(format_of("__label__a some words") == TextFormat::kFastText);
+  CHECK(format_of("some words __label__a") == TextFormat::kFastText);
+  CHECK(format_of("3 10 5") == TextFormat::kNumbers);
+  CHECK(format_of("0,2 1:0.5 7:1") == TextFormat::kLibsvm);
+  CHECK(format_of("0,2\t1:0.5\t7:1") == TextFormat::kLibsvm);
+  CHECK(format_of("7 dwarfs\t1:0.5") == TextFormat::kTsv);
+  CHECK(format_of("only words") == TextFormat::kPlain);
+  CHECK(format_of("__label__a\tsome words") == TextFormat::kFastText);
+  CHECK(format_of("3\t10\t5") == TextFormat::kNumbers);
 }
 
 TEST_CASE("JSON lines: an id may be anything, and is kept as JSON") {

@@ -53,7 +53,12 @@ void Vectorise(const Record& record) {
 }
 
 bool Run(std::string_view input) {
-  (void)RecordFormatOf(input);
+  if (const HeadLines head(input); !head.lines.empty()) (void)FormatOf(head, {});
+  RecordRules csv(RecordFormat::kCsv);
+  csv.columns = {',', {CsvField::kText, CsvField::kLabels, CsvField::kWeight}};
+  if (const Result<Record> record = ParseRecord(csv, input); fuzz::Accepted(record)) {
+    CheckRecord(*record);
+  }
   bool accepted = false;
   for (const RecordFormat format : {RecordFormat::kJsonLines, RecordFormat::kFastText,
                                     RecordFormat::kTsv, RecordFormat::kPlainText}) {

@@ -13,6 +13,7 @@
 #include "common/model/model_file.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/data/data_paths.h"
+#include "tools/dslide/data/format_options.h"
 #include "tools/dslide/export/exports.h"
 #include "tools/dslide/model/model_argument.h"
 #include "tools/dslide/model/model_source.h"
@@ -83,6 +84,9 @@ Status Export(const ParsedArguments& arguments) {
   options.int8_only = rows == "int8";
   options.index = format == Format::kModel;
   options.data = *data;
+  const Result<NamedFormat> named = NamedFormatFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(named);
+  options.format = *named;
   options.has_data = true;
   options.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const auto start = std::chrono::steady_clock::now();
@@ -111,6 +115,7 @@ int ExportCommand(int argc, char** argv) {
   line.Option("rows", "bf16|int8|fp32",
               ".dslide: bf16 or int8; .safetensors: bf16 or fp32; others: fp32");
   line.Option("data", "FILE", "samples that a .dslide's index is measured on; default: train.test");
+  DeclareFormatOptions(&line);
   return RunExecutable("dslide export", line, argc, argv, Export);
 }
 

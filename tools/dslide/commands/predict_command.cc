@@ -67,7 +67,7 @@ Status Predict(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(output);
   uint64_t samples = 0;
   DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const RankedLabels& ranked) {
-    output->Write(ranked, run->task().top_k, batch.ids);
+    output->Write(ranked, run->task().top_k, batch.ids, batch.errors);
     samples += batch.features.rows();
   }));
   DSLIDE_RETURN_IF_ERROR(output->Finish());

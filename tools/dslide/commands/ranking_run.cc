@@ -11,6 +11,7 @@
 #include "common/data/measures/metrics.h"
 #include "server/executor/executor.h"
 #include "tools/dslide/data/data_paths.h"
+#include "tools/dslide/data/format_options.h"
 #include "tools/dslide/model/model_argument.h"
 #include "tools/dslide/model/search_choice.h"
 
@@ -54,6 +55,7 @@ CommandLine RankingCommandLine(const std::string& name, const std::string& summa
   line.Flag("exclude-own-features",
             "rank without labels that the sample has as features or words already");
   line.Flag("json", "print JSON");
+  DeclareFormatOptions(&line);
   return line;
 }
 
@@ -67,6 +69,9 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments) {
   task.data = *data;
   task.output = arguments.Get("output");
   DSLIDE_RETURN_IF_ERROR(CheckOutputs({task.data, task.checkpoint}, {{"output", task.output}}));
+  const Result<NamedFormat> format = NamedFormatFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(format);
+  task.format = *format;
   task.json = arguments.Has("json");
   task.exclude_own_features = arguments.Has("exclude-own-features");
   const Result<uint32_t> top_k = arguments.Number("top-k", 1, kMaxTopK);
@@ -88,10 +93,13 @@ Result<RankingRun> RankingRun::Open(RankingTask task) {
   DSLIDE_RETURN_IF_ERROR(model);
   DSLIDE_RETURN_IF_ERROR(
       CheckOutputs({(*model)->config().train.label_names}, {{"output", task.output}}));
+  ModelInput input = (*model)->input();
+  ApplyFormat(task.format, &input);
   Result<SampleReader> reader = SampleReader::Open(
-      task.data, (*model)->input(), /*skip_blank=*/task.wants_labels,
+      task.data, input, /*skip_blank=*/task.wants_labels,
       task.wants_labels ? SampleReader::Lines::kExpanded : SampleReader::Lines::kWhole);
   DSLIDE_RETURN_IF_ERROR(reader);
+  if (!reader->note().empty()) fmt::print(stderr, "{}: {}\n", task.data, reader->note());
   DSLIDE_RETURN_IF_ERROR(CheckFit(task, reader->header(), **model));
   return RankingRun(std::move(task), std::move(*model), std::move(*reader));
 }
@@ -114,6 +122,7 @@ Result<SampleBatch> RankingRun::NextBatch() {
     batch.labels.ids.insert(batch.labels.ids.end(), s.labels.begin(), s.labels.end());
     batch.labels.EndRow();
     batch.ids.push_back(reader_.id());
+    batch.errors.push_back(reader_.error());
   }
   return batch;
 }
@@ -142,6 +151,14 @@ Result<Search> RankingRun::CheapestSearch(const SampleBatch& batch) {
   DSLIDE_RETURN_IF_ERROR(choice);
   fmt::print(stderr, "{}\n", choice->Text());
   return choice->search;
+}
+
+std::string RankingRun::UnreadableNote() const {
+  if (task_.wants_labels) return unreadable().Note(task_.data);
+  return fmt::format("{}: {} of {} cannot be read, as {} in the output; the first: {}", task_.data,
+                     unreadable().count(), Plural(unreadable().records(), "record"),
+                     unreadable().count() == 1 ? "its line says" : "their lines say",
+                     unreadable().first());
 }
 
 Result<RankedLabels> RankingRun::Rank(const SparseRows& features) {
@@ -175,7 +192,7 @@ Status RankingRun::RankAll(
   if (const uint64_t left_out = reader_.left_out(); left_out > 0) {
     fmt::print(stderr, "{}\n", LeftOutLine(task_.data, left_out, config().model.features));
   }
-  if (unreadable().count() > 0) fmt::print(stderr, "{}\n", unreadable().Note(task_.data));
+  if (unreadable().count() > 0) fmt::print(stderr, "{}\n", UnreadableNote());
   seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return {};
 }

@@ -15,6 +15,7 @@
 #include "common/model/ranker.h"
 #include "common/text/samples.h"
 #include "common/wire/messages.h"
+#include "tools/dslide/data/format_options.h"
 #include "tools/dslide/model/inference.h"
 
 namespace dslide {
@@ -22,6 +23,7 @@ namespace dslide {
 struct RankingTask {
   std::string checkpoint, data, output;
   std::string label_names;       // "": the model's own
+  NamedFormat format;            // of the data
   uint32_t top_k = 5;            // labels of a sample that are written
   uint32_t depth = 5;            // labels of a sample that are ranked, at least top_k
   std::optional<Search> search;  // nullopt: what is the cheapest on the first samples
@@ -42,7 +44,8 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments);
 struct SampleBatch {
   SparseRows features;
   SparseRows labels;
-  std::vector<std::string> ids;  // of the samples, as JSON; empty: a sample has none
+  std::vector<std::string> ids;     // of the samples, as JSON; empty: a sample has none
+  std::vector<std::string> errors;  // why a record cannot be read that has a row; empty: it can
 };
 
 // A model and the samples of a task, which fit each other. One thread uses an object.
@@ -71,6 +74,7 @@ class RankingRun {
   Result<Search> CheapestSearch(const SampleBatch& batch);
   Result<RankedLabels> Rank(const SparseRows& features);
   bool ExcludesOwnFeatures() const;
+  std::string UnreadableNote() const;
 
   RankingTask task_;
   std::unique_ptr<Inference> model_;

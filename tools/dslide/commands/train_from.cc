@@ -88,6 +88,13 @@ void ForgetStream(TrainConfig* train) {
   train->decay = defaults.decay;
 }
 
+// The new run's data may have another format.
+void ForgetFormat(TextConfig* text) {
+  if (IsOfTokens(*text)) return;
+  text->format = TextFormat::kRecords;
+  text->fields.clear();
+}
+
 // With commas: "41,218 labels".
 std::string Counted(uint64_t count, const std::string& thing) {
   std::string text = std::to_string(count);
@@ -132,6 +139,7 @@ Status TrainFrom::ReadConfig() {
   base.checkpoint.directory.clear();
   RaiseToDefaults(&base.model);
   if (base.train.open_vocabulary) ForgetStream(&base.train);
+  ForgetFormat(&base.text);
   // What the earlier run was resolved to may be refused for a stream: first what the user asks for.
   const Result<Config> asked = LoadConfig(task_.config_file, task_.overrides);
   Result<Config> config = LoadConfig(task_.config_file, task_.overrides, base);
@@ -168,7 +176,7 @@ Status TrainFrom::ReadData() {
   const bool of_tokens = *known != nullptr && IsOfTokens((*known)->config());
   bool is_text = of_tokens;
   if (!of_tokens && !MatrixPathsOf(path)) {
-    const Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+    const Result<RecordFile::Opened> opened = RecordFile::TryOpen(path, DataFormatOf(config_.text));
     DSLIDE_RETURN_IF_ERROR(opened);
     is_text = opened->records.has_value();
   }
@@ -180,8 +188,8 @@ Status TrainFrom::ReadData() {
   // Words and items that are new are left out.
   std::shared_ptr<const Preprocessor> extended = of_tokens ? *known : nullptr;
   if (is_text && !of_tokens) {
-    Result<Preprocessor> all =
-        (*known)->Extend(path, CoresOfThisMachine(), config_.train.min_label_samples);
+    Result<Preprocessor> all = (*known)->Extend(
+        path, CoresOfThisMachine(), config_.train.min_label_samples, DataFormatOf(config_.text));
     DSLIDE_RETURN_IF_ERROR(all);
     extended = std::make_shared<const Preprocessor>(*std::move(all));
   }
@@ -189,6 +197,7 @@ Status TrainFrom::ReadData() {
       path, {config_.text, config_.train.min_label_samples, std::move(extended)});
   DSLIDE_RETURN_IF_ERROR(train);
   train_ = *std::move(train);
+  config_.text.format = train_.format;
   if (train_.data.size() == 0) return BadInput(fmt::format("{}: no samples to train on", path));
   train_.data.Widen(from_.config.model.features, from_.config.model.labels);
   return {};
@@ -199,6 +208,10 @@ Status TrainFrom::CheckConfig() const {
   Config then = from_.config;
   then.model.features = config_.model.features;
   then.model.labels = config_.model.labels;
+  if (!IsOfTokens(then.text) && !IsOfTokens(config_.text)) {
+    then.text.format = config_.text.format;
+    then.text.fields = config_.text.fields;
+  }
   if (then.train.open_vocabulary) {
     ForgetStream(&then.train);
     // That of many labels, whose rows go to other slots where there are few.

@@ -86,13 +86,12 @@ Status CheckBeginning(const std::string& path, const TextConfig& text) {
     DSLIDE_RETURN_IF_ERROR(file);
     return {};
   }
-  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path, DataFormatOf(text));
   DSLIDE_RETURN_IF_ERROR(opened);
   if (opened->records) return {};
-  const Result<std::optional<NumberFile>> numbers =
-      NumberFile::FromStream(opened->first_line, *std::move(opened->other));
+  if (opened->format == TextFormat::kPlain) return UnknownFormat(path, opened->first_line);
+  const Result<NumberFile> numbers = opened->Numbers();
   DSLIDE_RETURN_IF_ERROR(numbers);
-  if (!*numbers) return UnknownFormat(path, opened->first_line);
   return {};
 }
 
@@ -156,7 +155,7 @@ Result<TuneTask> StoredTask(const ParsedArguments& arguments, const std::string&
   TuneTask asked = *task;
   DSLIDE_RETURN_IF_ERROR(ReadOptions(arguments, &asked));
   const auto given = [&](const char* option) { return arguments.Has(option); };
-  constexpr const char* kConfiguring[] = {"config", "set", "data", "test"};
+  constexpr const char* kConfiguring[] = {"config", "set", "data", "test", "format", "fields"};
   if (std::ranges::any_of(kConfiguring, given)) {
     Result<TuneTask> again = NewTask(arguments);
     DSLIDE_RETURN_IF_ERROR(again);

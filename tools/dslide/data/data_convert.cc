@@ -22,6 +22,7 @@
 #include "common/text/samples.h"
 #include "tools/dslide/data/data_commands.h"
 #include "tools/dslide/data/data_paths.h"
+#include "tools/dslide/data/format_options.h"
 #include "tools/dslide/data/number_writer.h"
 #include "tools/dslide/data/progress_line.h"
 #include "tools/dslide/data/record_writer.h"
@@ -54,6 +55,7 @@ struct ConvertTask {
   TargetFormat target;
   std::string like;  // a model; empty: a preprocessor is fitted
   TextConfig text;
+  NamedFormat format = {};  // of the input
 };
 
 Result<ConvertTask> TaskFrom(const ParsedArguments& arguments) {
@@ -82,6 +84,11 @@ Result<ConvertTask> TaskFrom(const ParsedArguments& arguments) {
   const Result<Config> config = LoadConfig("", arguments.All("set"));
   DSLIDE_RETURN_IF_ERROR(config);
   task.text = config->text;
+  const Result<NamedFormat> format = NamedFormatFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(format);
+  task.format = *format;
+  if (format->format) task.text.format = *format->format;
+  if (format->fields) task.text.fields = *format->fields;
   return task;
 }
 
@@ -143,12 +150,12 @@ Status ConvertRecords(const ConvertTask& task, RecordFile* file, ProgressLine* p
     if (!line->has_value()) break;
     if (IsBlank(**line)) continue;
     unreadable.CountRecord();
-    const Result<Record> record = ParseRecord(file->format(), **line);
+    const Result<Record> record = ParseRecord(file->rules(), **line);
     if (!record.ok()) {
       DSLIDE_RETURN_IF_ERROR(unreadable.LeaveOut(file->BadLine(file->line(), record.error())));
       continue;
     }
-    DSLIDE_RETURN_IF_ERROR(writer->Add(*record));
+    writer->Add(*record);
     cleaned += record->labels_cleaned ? 1 : 0;
     progress->Show(++samples);
   }
@@ -235,8 +242,9 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
   const auto preprocessor = PreprocessorFor(task);
   DSLIDE_RETURN_IF_ERROR(preprocessor);
   const Preprocessor& p = **preprocessor;
-  Result<SampleReader> reader =
-      SampleReader::Open(task.input, {&p, {}, task.text.bad_records}, /*skip_blank=*/true);
+  ModelInput input{&p, {}, task.text.bad_records};
+  ApplyFormat(task.format, &input);
+  Result<SampleReader> reader = SampleReader::Open(task.input, input, /*skip_blank=*/true);
   DSLIDE_RETURN_IF_ERROR(reader);
   Result<std::unique_ptr<NumberWriter>> writer =
       NumberWriter::Create(task.output, *task.target.numbers);
@@ -307,7 +315,7 @@ Status Convert(const ParsedArguments& arguments) {
     return BadInput(
         fmt::format("{}: text is read twice; write it to a file and name that", task->input));
   }
-  Result<DataFile> file = DataFile::Open(task->input);
+  Result<DataFile> file = DataFile::Open(task->input, DataFormatOf(task->text));
   DSLIDE_RETURN_IF_ERROR(file);
   ProgressLine progress(task->input);
   if (file->numbers) {
@@ -351,6 +359,7 @@ int DataConvertCommand(int argc, char** argv) {
                 "where to write, X.npz,Y.npz for npz; .gz and .zst compress; -: standard output");
   line.Option("like", "MODEL", "a run or checkpoint whose features and labels text becomes");
   line.Repeated("set", "TEXT.KEY=VALUE", "how text becomes features: keys of [text]");
+  DeclareFormatOptions(&line);
   return RunExecutable("dslide data convert", line, argc, argv, Convert);
 }
 

@@ -7,6 +7,7 @@
 #include "common/base/plural.h"
 #include "tools/dslide/data/data_commands.h"
 #include "tools/dslide/data/data_paths.h"
+#include "tools/dslide/data/format_options.h"
 #include "tools/dslide/data/progress_line.h"
 #include "tools/dslide/data/sample_lines.h"
 #include "tools/dslide/data/sample_writer.h"
@@ -25,7 +26,9 @@ Status Shuffle(const ParsedArguments& arguments) {
   const Result<uint32_t> memory_mb = arguments.Number("memory-mb", 1, 1u << 20);
   DSLIDE_RETURN_IF_ERROR(memory_mb);
   DSLIDE_RETURN_IF_ERROR(CheckOutputs({input}, {{"output", output}}));
-  Result<SampleLines> lines = SampleLines::Open(input);
+  const Result<DataFormat> format = FormatFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(format);
+  Result<SampleLines> lines = SampleLines::Open(input, *format);
   DSLIDE_RETURN_IF_ERROR(lines);
   Result<SampleWriter> writer = SampleWriter::Create(output, lines->file());
   DSLIDE_RETURN_IF_ERROR(writer);
@@ -59,6 +62,7 @@ int DataShuffleCommand(int argc, char** argv) {
                 "where to write; compressed by its name (.gz, .zst); -: standard output");
   line.Option("seed", "N", "the order follows from it", "1");
   line.Option("memory-mb", "MB", "above it temporary files are used", "1024");
+  DeclareFormatOptions(&line);
   return RunExecutable("dslide data shuffle", line, argc, argv, Shuffle);
 }
 

@@ -10,6 +10,7 @@
 #include "common/base/random.h"
 #include "tools/dslide/data/data_commands.h"
 #include "tools/dslide/data/data_paths.h"
+#include "tools/dslide/data/format_options.h"
 #include "tools/dslide/data/progress_line.h"
 #include "tools/dslide/data/sample_lines.h"
 #include "tools/dslide/data/sample_writer.h"
@@ -39,7 +40,9 @@ Status Split(const ParsedArguments& arguments) {
   const std::string part_path = arguments.Get("part");
   const std::string rest_path = arguments.Get("rest");
   DSLIDE_RETURN_IF_ERROR(CheckOutputs({input}, {{"part", part_path}, {"rest", rest_path}}));
-  Result<SampleLines> lines = SampleLines::Open(input);
+  const Result<DataFormat> format = FormatFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(format);
+  Result<SampleLines> lines = SampleLines::Open(input, *format);
   DSLIDE_RETURN_IF_ERROR(lines);
   Result<SampleWriter> part = SampleWriter::Create(part_path, lines->file());
   DSLIDE_RETURN_IF_ERROR(part);
@@ -79,6 +82,7 @@ int DataSplitCommand(int argc, char** argv) {
   line.Required("part", "FILE", "where they go; -: standard output");
   line.Required("rest", "FILE", "where the others go");
   line.Option("seed", "N", "another seed draws others", "1");
+  DeclareFormatOptions(&line);
   return RunExecutable("dslide data split", line, argc, argv, Split);
 }
 

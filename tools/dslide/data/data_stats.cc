@@ -15,6 +15,7 @@
 #include "common/text/words.h"
 #include "tools/dslide/data/data_commands.h"
 #include "tools/dslide/data/data_paths.h"
+#include "tools/dslide/data/format_options.h"
 #include "tools/dslide/data/progress_line.h"
 #include "tools/dslide/data/sample_lines.h"
 #include "tools/dslide/data/statistics.h"
@@ -245,7 +246,9 @@ Status Stats(const ParsedArguments& arguments) {
   const Result<std::string> input = InputPath(arguments.Positional()[0]);
   DSLIDE_RETURN_IF_ERROR(input);
   const std::string& path = *input;
-  Result<DataFile> file = DataFile::Open(path);
+  const Result<DataFormat> format = FormatFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(format);
+  Result<DataFile> file = DataFile::Open(path, *format);
   DSLIDE_RETURN_IF_ERROR(file);
   Statistics statistics;
   Looks looks;
@@ -268,10 +271,11 @@ Status Stats(const ParsedArguments& arguments) {
 }  // namespace
 
 int DataStatsCommand(int argc, char** argv) {
-  CommandLine line("dslide data stats FILE [--json]",
+  CommandLine line("dslide data stats FILE [options]",
                    "Prints what a data file holds: samples, labels, their tail, and what is odd.");
   line.Positional("FILE", "a data file of any format, or X.npz,Y.npz; -: standard input", 1, 1);
   line.Flag("json", "print JSON");
+  DeclareFormatOptions(&line);
   return RunExecutable("dslide data stats", line, argc, argv, Stats);
 }
 

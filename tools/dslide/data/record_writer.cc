@@ -57,7 +57,7 @@ std::string NotHeld::Text(RecordFormat format) const {
 Result<RecordWriter> RecordWriter::Create(const std::string& path, RecordFormat format) {
   Result<TextWriter> out = TextWriter::Create(path);
   DSLIDE_RETURN_IF_ERROR(out);
-  return RecordWriter(path, format, *std::move(out));
+  return RecordWriter(format, *std::move(out));
 }
 
 // All fields, without tabs and line ends.
@@ -117,20 +117,11 @@ std::string RecordWriter::FastTextLine(const Record& record) {
   return line + text;
 }
 
-Status RecordWriter::Add(const Record& record) {
+void RecordWriter::Add(const Record& record) {
   const std::string line = format_ == RecordFormat::kJsonLines  ? JsonLine(record)
                            : format_ == RecordFormat::kFastText ? FastTextLine(record)
                                                                 : TsvLine(record);
-  // Blank lines are no samples; there is nothing to learn from one without text and labels.
-  if (!has_lines_ && !IsBlank(line) && RecordFormatOf(line) != format_) {
-    return BadInput(fmt::format(
-        "{}: its first line {} would not tell that it is {}; let another sample be the first by "
-        "dslide data shuffle",
-        path_, Quoted(line), NameOf(format_)));
-  }
-  has_lines_ = has_lines_ || !IsBlank(line);
   out_.Write(line + "\n");
-  return {};
 }
 
 }  // namespace dslide

@@ -30,24 +30,20 @@ class RecordWriter {
   // Compressed by the path's end, .gz or .zst.
   static Result<RecordWriter> Create(const std::string& path, RecordFormat format);
 
-  // An error if the file could not be recognised by this sample, the first one.
-  Status Add(const Record& record);
+  void Add(const Record& record);
   Status Finish() { return out_.Finish(); }
   const NotHeld& not_held() const { return not_held_; }
 
  private:
-  RecordWriter(std::string path, RecordFormat format, TextWriter out)
-      : path_(std::move(path)), format_(format), out_(std::move(out)) {}
+  RecordWriter(RecordFormat format, TextWriter out) : format_(format), out_(std::move(out)) {}
 
   std::string TsvLine(const Record& record);
   std::string FastTextLine(const Record& record);
   std::string OneLine(const Record& record);
 
-  std::string path_;
   RecordFormat format_;
   TextWriter out_;
   NotHeld not_held_;
-  bool has_lines_ = false;
 };
 
 }  // namespace dslide

@@ -17,7 +17,7 @@ uint64_t HashOfBytes(std::string_view bytes) {
 
 }  // namespace
 
-Result<DataFile> DataFile::Open(const std::string& path) {
+Result<DataFile> DataFile::Open(const std::string& path, const DataFormat& format) {
   DataFile file;
   if (const auto matrices = MatrixPathsOf(path)) {
     Result<NumberFile> numbers = NumberFile::OpenMatrices(*matrices);
@@ -25,21 +25,19 @@ Result<DataFile> DataFile::Open(const std::string& path) {
     file.numbers.emplace(*std::move(numbers));
     return file;
   }
-  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path);
+  Result<RecordFile::Opened> opened = RecordFile::TryOpen(path, format);
   DSLIDE_RETURN_IF_ERROR(opened);
   if (opened->records) {
     file.records.emplace(*std::move(opened->records));
     return file;
   }
-  const std::string& first = opened->first_line;
-  if (!IsNumbersHeader(first) && !IsLibsvmLine(first) && !IsLabelList(first)) {
+  if (opened->format == TextFormat::kPlain) {
     file.records.emplace(RecordFile::PlainText(path, *std::move(opened->other)));
     return file;
   }
-  Result<std::optional<NumberFile>> numbers =
-      NumberFile::FromStream(first, *std::move(opened->other));
+  Result<NumberFile> numbers = opened->Numbers();
   DSLIDE_RETURN_IF_ERROR(numbers);
-  file.numbers.emplace(**std::move(numbers));
+  file.numbers.emplace(*std::move(numbers));
   return file;
 }
 
@@ -69,8 +67,8 @@ SampleLines::SampleLines(DataFile file) : file_(std::move(file)) {
   if (header != nullptr) size_ = {header->num_features, header->num_labels};
 }
 
-Result<SampleLines> SampleLines::Open(const std::string& path) {
-  Result<DataFile> file = DataFile::Open(path);
+Result<SampleLines> SampleLines::Open(const std::string& path, const DataFormat& format) {
+  Result<DataFile> file = DataFile::Open(path, format);
   DSLIDE_RETURN_IF_ERROR(file);
   return SampleLines(*std::move(file));
 }
@@ -102,7 +100,7 @@ uint64_t SampleLines::Hash() {
   if (file_.numbers) return hash_;
   const RecordFile& file = *file_.records;
   unreadable_.CountRecord();
-  const Result<Record> record = ParseRecord(file.format(), text_);
+  const Result<Record> record = ParseRecord(file.rules(), text_);
   if (record.ok()) return HashOf(*record);
   (void)unreadable_.LeaveOut(file.BadLine(file.line(), record.error()));  // it refuses none
   return HashOfBytes(text_);

@@ -19,8 +19,8 @@ struct DataFile {
   std::optional<RecordFile> records;
   std::optional<NumberFile> numbers;
 
-  // Errors (kBadInput) name the file. What is of no other format is plain text.
-  static Result<DataFile> Open(const std::string& path);
+  // Errors (kBadInput) name the file. What looks like no other format is plain text.
+  static Result<DataFile> Open(const std::string& path, const DataFormat& format);
 
   std::string format_name() const {
     return records ? std::string(NameOf(records->format())) : numbers->description();
@@ -36,7 +36,7 @@ uint64_t HashOf(const Record& record);
 
 class SampleLines {
  public:
-  static Result<SampleLines> Open(const std::string& path);
+  static Result<SampleLines> Open(const std::string& path, const DataFormat& format);
 
   const DataFile& file() const { return file_; }
 

@@ -3,11 +3,6 @@
 #include <fmt/format.h>
 
 namespace dslide {
-namespace {
-
-constexpr size_t kMostHeld = size_t{64} << 20;  // bytes of lines before one that tells the format
-
-}  // namespace
 
 Result<SampleWriter> SampleWriter::Create(const std::string& path, const DataFile& source) {
   SampleWriter writer;
@@ -24,9 +19,7 @@ Result<SampleWriter> SampleWriter::Create(const std::string& path, const DataFil
     Result<TextWriter> text = TextWriter::Create(path);
     DSLIDE_RETURN_IF_ERROR(text);
     writer.text_.emplace(*std::move(text));
-    writer.path_ = path;
-    const RecordFormat format = source.records->format();
-    if (format != RecordFormat::kPlainText) writer.untold_ = format;
+    if (!source.records->header().empty()) writer.WriteLine(source.records->header());
   }
   return writer;
 }
@@ -40,33 +33,12 @@ void SampleWriter::Add(std::string_view line) {
 }
 
 void SampleWriter::WriteLine(std::string_view line) {
-  if (untold_ && RecordFormatOf(line) != untold_) {
-    if (held_.size() < kMostHeld) {
-      (held_ += line) += '\n';
-      return;
-    }
-    too_late_ = true;
-  }
   text_->Write(line);
   text_->Write("\n");
-  if (untold_) WriteHeld();
-}
-
-void SampleWriter::WriteHeld() {
-  untold_.reset();
-  text_->Write(held_);
-  held_ = {};
 }
 
 Status SampleWriter::Finish(const ModelSize& size) {
-  if (!text_) return numbers_->Finish(size);
-  WriteHeld();  // no sample has a label
-  DSLIDE_RETURN_IF_ERROR(text_->Finish());
-  if (!too_late_) return {};
-  return BadInput(
-      fmt::format("{}: none of its first {} MiB of samples has a label: its first line "
-                  "does not tell the format; put a sample with labels first",
-                  path_, kMostHeld >> 20));
+  return text_ ? text_->Finish() : numbers_->Finish(size);
 }
 
 }  // namespace dslide

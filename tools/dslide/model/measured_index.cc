@@ -23,8 +23,10 @@ void Add(const SampleView& sample, SparseRows* rows) {
   rows->EndRow();
 }
 
-Result<SparseRows> FirstSamples(const std::string& path, const Model& model) {
-  const ModelInput input = {model.preprocessor(), {model.info().features(), model.info().labels()}};
+Result<SparseRows> FirstSamples(const std::string& path, const Model& model,
+                                const NamedFormat& format) {
+  ModelInput input = {model.preprocessor(), {model.info().features(), model.info().labels()}};
+  ApplyFormat(format, &input);
   Result<SampleReader> reader = SampleReader::Open(path, input, /*skip_blank=*/true);
   DSLIDE_RETURN_IF_ERROR(reader);
   const XcHeader* header = reader->header();
@@ -45,7 +47,7 @@ Result<SparseRows> FirstSamples(const std::string& path, const Model& model) {
 // The same of a stream's file, to which somebody writes. Lines that are no records are left out, as
 // in training.
 Result<SparseRows> FirstRecords(const std::string& path, const Preprocessor& preprocessor) {
-  Result<RecordFile> file = RecordFile::Open(path);
+  Result<RecordFile> file = RecordFile::Open(path, DataFormatOf(preprocessor.config()));
   DSLIDE_RETURN_IF_ERROR(file);
   Preprocessor::Encoder encoder(preprocessor);
   SparseRows rows;
@@ -54,7 +56,7 @@ Result<SparseRows> FirstRecords(const std::string& path, const Preprocessor& pre
     DSLIDE_RETURN_IF_ERROR(line);
     if (!line->has_value()) break;
     if (IsBlank(**line)) continue;
-    const Result<Record> record = ParseRecord(file->format(), **line);
+    const Result<Record> record = ParseRecord(file->rules(), **line);
     if (record.ok()) Add(encoder.Encode(*record), &rows);
   }
   return rows;
@@ -89,9 +91,10 @@ Result<std::shared_ptr<const Model>> WithIndex(std::shared_ptr<const Model> mode
       continue;
     }
     const Preprocessor* of_stream = train.open_vocabulary ? model->preprocessor() : nullptr;
-    const Result<SparseRows> samples = of_stream != nullptr && path == train.data
-                                           ? FirstRecords(path, *of_stream)
-                                           : FirstSamples(path, *model);
+    const Result<SparseRows> samples =
+        of_stream != nullptr && path == train.data
+            ? FirstRecords(path, *of_stream)
+            : FirstSamples(path, *model, path == options.data ? options.format : NamedFormat());
     if (samples.ok() && samples->rows() > 0) {
       const IndexTrial trial = ChooseProbes(std::move(model), Spread(*samples));
       options.say(fmt::format("{} ({})", trial.Text(), path));

@@ -8,6 +8,7 @@
 #include "common/base/error.h"
 #include "common/model/model.h"
 #include "common/model/model_file.h"
+#include "tools/dslide/data/format_options.h"
 
 namespace dslide {
 
@@ -16,6 +17,7 @@ struct ModelSourceOptions {
   bool index = true;       // false: a model that is made has none
   // Samples that the index is measured on; empty: those of the run's train.test, else train.data.
   std::string data;
+  NamedFormat format;     // of it
   bool has_data = false;  // the command has --data, which a line may tell people to use
   ModelMemory memory = ModelMemory::kMapped;  // of a model file
   // Told what is done, a line each.

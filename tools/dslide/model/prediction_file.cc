@@ -59,13 +59,29 @@ std::string PredictionFile::JsonLine(const RankedLabels& ranking, uint32_t begin
   return line + "}\n";
 }
 
+// What stands for the predictions of a record that cannot be read.
+std::string PredictionFile::ErrorLine(std::string error) const {
+  if (format_.json) {
+    const auto replace = nlohmann::json::error_handler_t::replace;  // a path may not be UTF-8
+    return fmt::format("{{\"error\":{},\"labels\":[],\"scores\":[]}}\n",
+                       nlohmann::json(error).dump(-1, ' ', false, replace));
+  }
+  std::ranges::replace(error, '\n', ' ');
+  return fmt::format("cannot be read: {}\n", error);
+}
+
 void PredictionFile::Write(const RankedLabels& ranking, uint32_t top_k,
-                           std::span<const std::string> sample_ids) {
+                           std::span<const std::string> sample_ids,
+                           std::span<const std::string> errors) {
   if (!out_.IsOpen()) return;
   const TopKReply& best = ranking.best;
   DSLIDE_CHECK(!format_.probabilities || ranking.probabilities.size() == best.ids.size());
   std::string lines;
   for (size_t i = 0; i + 1 < best.offsets.size(); ++i) {
+    if (i < errors.size() && !errors[i].empty()) {
+      lines += ErrorLine(errors[i]);
+      continue;
+    }
     const uint32_t begin = best.offsets[i];
     uint32_t end = std::min(best.offsets[i + 1], begin + top_k);
     // Probabilities descend, as scores do.

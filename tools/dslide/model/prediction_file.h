@@ -3,6 +3,9 @@
 //   text   label:score label:score ...      best first; after a name comes a tab, not a space
 //   JSON   {"id":...,"labels":[...],"scores":[...]}    `id` if the sample has one
 //
+// Of a record that cannot be read the line says why: "cannot be read: FILE:LINE: ...", as JSON
+// {"error":"FILE:LINE: ...","labels":[],"scores":[]}.
+//
 // A score is the label's logit, which ranks the labels of one sample. Labels are names if the model
 // has some, else ids. With probabilities text has them in place of scores, and JSON has a
 // further list, "probabilities":[...].
@@ -34,10 +37,11 @@ class PredictionFile {
   static PredictionFile StandardOutput(const PredictionFormat& format);
 
   // The first `top_k` labels of each row. `sample_ids`: one a row, as JSON, empty where a sample
-  // has none; or no ids at all. REQUIRES probabilities, if the format has them. Finish() reports a
-  // failure.
+  // has none; or no ids at all. `errors`: the same of why a record cannot be read. REQUIRES
+  // probabilities, if the format has them. Finish() reports a failure.
   void Write(const RankedLabels& ranking, uint32_t top_k,
-             std::span<const std::string> sample_ids = {});
+             std::span<const std::string> sample_ids = {},
+             std::span<const std::string> errors = {});
   Status Finish() { return out_.Finish(); }
 
  private:
@@ -48,6 +52,8 @@ class PredictionFile {
   std::string TextLine(const RankedLabels& ranking, uint32_t begin, uint32_t end) const;
   std::string JsonLine(const RankedLabels& ranking, uint32_t begin, uint32_t end,
                        const std::string& id) const;
+
+  std::string ErrorLine(std::string error) const;
 
   OutputFile out_;
   PredictionFormat format_;

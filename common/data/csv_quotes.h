@@ -1,0 +1,49 @@
+// Which bytes of a CSV record are between quotes (RFC 4180): a quote opens at the beginning of a
+// cell, two of them inside are one of the text, and one alone closes. A quote elsewhere is text.
+#pragma once
+
+#include <string_view>
+
+namespace dslide {
+
+class CsvQuotes {
+ public:
+  enum class Byte { kText, kQuote, kSeparator };
+
+  explicit CsvQuotes(char separator) : separator_(separator) {}
+
+  // What the next byte of the record is. kQuote: it is no part of the text.
+  Byte Next(char c) {
+    switch (state_) {
+      case State::kBegin:
+      case State::kPlain:
+        if (c == '"' && state_ == State::kBegin) return Become(State::kQuoted, Byte::kQuote);
+        break;
+      case State::kQuoted:
+        return c == '"' ? Become(State::kClosed, Byte::kQuote) : Byte::kText;
+      case State::kClosed:
+        if (c == '"') return Become(State::kQuoted, Byte::kText);
+        break;
+    }
+    if (c == separator_) return Become(State::kBegin, Byte::kSeparator);
+    return Become(State::kPlain, Byte::kText);
+  }
+  void Feed(std::string_view bytes) {
+    for (const char c : bytes) Next(c);
+  }
+
+  // Whether the record goes on behind a line end.
+  bool is_open() const { return state_ == State::kQuoted; }
+
+ private:
+  enum class State { kBegin, kPlain, kQuoted, kClosed };
+  Byte Become(State state, Byte byte) {
+    state_ = state;
+    return byte;
+  }
+
+  char separator_;
+  State state_ = State::kBegin;
+};
+
+}  // namespace dslide

@@ -1,0 +1,26 @@
+// --format and --fields, for every command that reads a data file.
+#pragma once
+
+#include <optional>
+
+#include "common/app/command_line.h"
+#include "common/base/error.h"
+#include "common/text/record_format.h"
+#include "common/text/samples.h"
+
+namespace dslide {
+
+void DeclareFormatOptions(CommandLine* line);
+// Errors (kBadInput) name the option.
+Result<DataFormat> FormatFrom(const ParsedArguments& arguments);
+
+// What the options say of a file for a model; what they leave open is as in its training data.
+struct NamedFormat {
+  std::optional<TextFormat> format;
+  std::optional<std::string> fields;
+};
+Result<NamedFormat> NamedFormatFrom(const ParsedArguments& arguments);
+// Gives it to the input. REQUIRES the preprocessor, if the model has one.
+void ApplyFormat(const NamedFormat& named, ModelInput* input);
+
+}  // namespace dslide
