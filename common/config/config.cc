@@ -14,6 +14,8 @@
 #include "common/base/nearest.h"
 #include "common/config/config_keys.h"
 #include "common/config/limits.h"
+#include "common/config/quoted.h"
+#include "common/config/small_text.h"
 #include "common/config/stored_config.h"
 
 namespace dslide {
@@ -23,15 +25,14 @@ constexpr std::string_view kCommandLine = "command line";
 
 struct Assignment {
   std::string name;
-  std::string value;
+  WrittenValue value;
   size_t line = 0;  // from 1; 0: not from a file
 };
 
-std::string Trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(kBlank) - begin + 1));
+// A shell has quotes of its own.
+const std::string& ValueFor(const Field& field, const WrittenValue& value) {
+  const bool shells = field.kind == ValueKind::kCommand && !NeedsQuotes(value.text);
+  return shells ? value.plain : value.text;
 }
 
 // The known key that an unknown one most likely stands for: the right name in the wrong section,
@@ -76,16 +77,22 @@ class Builder {
   explicit Builder(const Config& base) : config_(base) {}
 
   Status Set(const Assignment& assignment, std::string_view origin) {
-    if (assignment.name == kAllowPlaintext && assignment.value == "false") return {};
-    if (assignment.name == kAllowPlaintext && assignment.value == "true") {
-      return Set({"security.encryption", "trusted-network"}, origin);
+    if (assignment.name == kAllowPlaintext && assignment.value.text == "false") return {};
+    if (assignment.name == kAllowPlaintext && assignment.value.text == "true") {
+      return Set({"security.encryption", {.text = "trusted-network"}}, origin);
     }
     const ConfigKey* key = FindConfigKey(assignment.name);
     if (key == nullptr) return UnknownKey(origin, assignment.name);
-    if (!key->field.parse(assignment.value, &config_)) {
-      const Field& field = key->field;
+    const Field& field = key->field;
+    const std::string& value = ValueFor(field, assignment.value);
+    if (assignment.value.cuts_a_string) {
+      return NotAllowed(origin, *key, value,
+                        "'#' begins a comment; put the whole value in quotes, with \\\" for those "
+                        "in it");
+    }
+    if (!field.parse(value, &config_)) {
       return NotAllowed(
-          origin, *key, assignment.value,
+          origin, *key, value,
           "must be " + (field.allowed_in_full.empty() ? field.allowed : field.allowed_in_full));
     }
     origins_[key] = origin;
@@ -103,6 +110,8 @@ class Builder {
  private:
   Status CheckDenseLayers() const;
   Status CheckStream() const;
+  // Whole batches fill a step.
+  Status CheckSteps() const;
   Error Refuse(std::string_view name, std::string_view rule) const;
 
   Config config_;
@@ -204,6 +213,15 @@ Status Builder::CheckTogether() const {
     return Refuse("cluster.input_slots",
                   fmt::format("must be below cluster.slots = {}", config_.cluster.slots));
   }
+  DSLIDE_RETURN_IF_ERROR(CheckSteps());
+  if (config_.cluster.lease_timeout_ms <= config_.cluster.heartbeat_ms) {
+    return Refuse("cluster.lease_timeout_ms", fmt::format("must be above cluster.heartbeat_ms = {}",
+                                                          config_.cluster.heartbeat_ms));
+  }
+  return {};
+}
+
+Status Builder::CheckSteps() const {
   const TrainConfig& train = config_.train;
   if (train.target_batch != 0 && train.staleness < 0) {
     return Refuse("train.target_batch",
@@ -217,29 +235,26 @@ Status Builder::CheckTogether() const {
                       ? fmt::format("must be a multiple of {}, or give train.batch", batch)
                       : fmt::format("must be a multiple of train.batch = {}", batch));
   }
-  if (config_.cluster.lease_timeout_ms <= config_.cluster.heartbeat_ms) {
-    return Refuse("cluster.lease_timeout_ms", fmt::format("must be above cluster.heartbeat_ms = {}",
-                                                          config_.cluster.heartbeat_ms));
-  }
   return {};
 }
 
 // The assignments of INI text in their order, known keys or not.
 Result<std::vector<Assignment>> ReadIni(std::string_view text, std::string_view origin) {
+  const Result<std::string_view> unmarked = WithoutMark(text, origin);
+  DSLIDE_RETURN_IF_ERROR(unmarked);
   std::vector<Assignment> assignments;
   std::string prefix;  // "section."
-  for (size_t number = 1; !text.empty(); ++number) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string line = Trimmed(text.substr(0, std::min(end, text.find('#'))));
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const std::string_view view = line;
-    const size_t equals = view.find('=');
-    if (view.empty()) continue;
-    if (view.starts_with('[') && view.ends_with(']')) {
-      prefix = Trimmed(view.substr(1, view.size() - 2)) + ".";
-    } else if (equals != std::string_view::npos) {
-      assignments.push_back(
-          {prefix + Trimmed(view.substr(0, equals)), Trimmed(view.substr(equals + 1)), number});
+  std::string_view rest = *unmarked;
+  for (size_t number = 1; !rest.empty(); ++number) {
+    const std::string_view whole = NextLine(&rest);
+    const std::string_view line = Trimmed(whole.substr(0, whole.find('#')));
+    const size_t equals = whole.find('=');
+    if (line.empty()) continue;
+    if (line.starts_with('[') && line.ends_with(']')) {
+      prefix = fmt::format("{}.", Trimmed(line.substr(1, line.size() - 2)));
+    } else if (line.find('=') != std::string_view::npos) {
+      assignments.push_back({fmt::format("{}{}", prefix, Trimmed(whole.substr(0, equals))),
+                             ReadValue(whole.substr(equals + 1)), number});
     } else {
       return BadInput(fmt::format("{}:{}: must be \"key = value\" or \"[section]\": {}", origin,
                                   number, Printable(line)));
@@ -261,6 +276,21 @@ Status SetFromIni(std::string_view text, std::string_view origin, Builder* build
   return {};
 }
 
+// "key=value" or "key = value" with '=' at `equals`. The value of a word has no outer blanks.
+Assignment OverrideOf(std::string_view text, size_t equals) {
+  const std::string_view left = text.substr(0, equals), right = text.substr(equals + 1);
+  Assignment assignment = {std::string(Trimmed(left)), {}};
+  const ConfigKey* key = FindConfigKey(assignment.name);
+  const bool as_it_is =
+      key != nullptr && key->field.kind != ValueKind::kWord && left == assignment.name;
+  if (as_it_is) {
+    assignment.value.text = assignment.value.plain = right;
+  } else {
+    assignment.value = ReadValue(right, Comments::kNone);
+  }
+  return assignment;
+}
+
 Status SetFromOverrides(const Overrides& overrides, Builder* builder) {
   for (const std::string& text : overrides) {
     const size_t equals = text.find('=');
@@ -268,9 +298,7 @@ Status SetFromOverrides(const Overrides& overrides, Builder* builder) {
       return BadInput(
           fmt::format("{}: {}: must be section.key=value", kCommandLine, Printable(text)));
     }
-    const std::string_view view = text;
-    DSLIDE_RETURN_IF_ERROR(builder->Set(
-        {Trimmed(view.substr(0, equals)), Trimmed(view.substr(equals + 1))}, kCommandLine));
+    DSLIDE_RETURN_IF_ERROR(builder->Set(OverrideOf(text, equals), kCommandLine));
   }
   return {};
 }

@@ -111,10 +111,10 @@ struct TrainConfig {
   float beta2 = 0.999f;                              // Adam
   float epsilon = 1e-8f;                             // Adam, AdaGrad
   MomentPrecision moments = MomentPrecision::kAuto;  // Adam; auto: as model.precision
-  uint32_t warmup_batches = 100;      // the rate rises linearly over these, a third at most
-  Decay decay = Decay::kLinear;       // towards 0 at the end of the last epoch
-  float weight_decay = 0.0f;          // decoupled (AdamW), a touched row loses lr * this share
-  float dropout_input = 0.0f;         // share of a sample's features left out
+  uint32_t warmup_batches = 100;         // the rate rises linearly over these, a third at most
+  Decay decay = Decay::kLinear;          // towards 0 at the end of the last epoch
+  float weight_decay = 0.0f;             // decoupled (AdamW), a touched row loses lr * this share
+  float dropout_input = 0.0f;            // share of a sample's features left out
   std::optional<float> dropout_hidden;   // share of hidden units left out; DropoutHidden()
   std::optional<float> label_smoothing;  // softmax: target mass spread evenly; LabelSmoothing()
   float sparsify = 0.01f;             // probabilities below it become 0 or it at random; 0: never
@@ -138,7 +138,7 @@ struct TrainConfig {
 // sessions (common/text/tokens.h, common/data/token_samples.h), which the first keys are for.
 struct TextConfig {
   TextFormat format = TextFormat::kRecords;
-  std::string fields;               // other names of fields, "title:headline,labels:tags"
+  std::string fields;  // other names of fields, "title:headline,labels:tags"
   BadRecords bad_records = BadRecords::kLeaveOut;
   uint32_t window = 0;              // tokens around a word, before an item; 0: derived
   uint32_t min_count = 0;           // tokens of fewer occurrences are left out; 0: derived
@@ -253,8 +253,8 @@ using Overrides = std::vector<std::string>;
 
 // Defaults, then the INI file (`path` may be empty: none), then the overrides, then range checks.
 // Errors (kBadInput) name the file (or "command line"), the key, the value and the allowed values;
-// an unknown key is refused with the nearest known one. '#' starts a comment anywhere in a line of
-// the file, so no value can hold one. `base` has the values of the keys that neither names.
+// an unknown key is refused with the nearest known one. common/config/quoted.h has the grammar of
+// values and comments, and of overrides. `base` has the values of the keys that neither names.
 Result<Config> LoadConfig(const std::string& path, const Overrides& overrides,
                           const Config& base = {});
 

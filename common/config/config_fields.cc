@@ -4,6 +4,7 @@
 
 #include "common/base/address.h"
 #include "common/config/limits.h"
+#include "common/config/small_text.h"
 #include "common/config/value_scale.h"
 #include "common/stem/stemmer.h"
 
@@ -19,10 +20,7 @@ std::string JoinWords(const std::vector<std::string>& words) {
 }
 
 bool IsPlainText(std::string_view text) {
-  const auto breaks_the_file = [](char c) {
-    return c == '#' || c == 0x7f || static_cast<unsigned char>(c) < 0x20u;
-  };
-  return std::none_of(text.begin(), text.end(), breaks_the_file) && !text.starts_with(' ') &&
+  return std::ranges::none_of(text, IsControlByte) && !text.starts_with(' ') &&
          !text.ends_with(' ');
 }
 

@@ -18,6 +18,13 @@
 
 namespace dslide {
 
+// How a value is taken from a line or an override.
+enum class ValueKind {
+  kWord,    // without outer blanks
+  kText,    // any text
+  kCommand  // any text, for a shell, whose quotes are its own
+};
+
 struct Field {
   std::string allowed;  // completes "must be ..."
   // Sets the member. Returns false and leaves the Config unchanged if the text is not allowed.
@@ -26,12 +33,13 @@ struct Field {
   std::function<std::string(const Config&)> format;
   // In place of `allowed` in errors, where all of it is too long for a table; empty: it is not.
   std::string allowed_in_full = {};
+  ValueKind kind = ValueKind::kWord;
 };
 
 // "a, b or c".
 std::string JoinWords(const std::vector<std::string>& words);
 
-// Whether an INI file can hold the text unchanged: no '#', control bytes or outer spaces.
+// Whether text is one line: no control bytes, and no outer spaces.
 bool IsPlainText(std::string_view text);
 
 // Plain text that is an address to listen at, or to advertise (common/base/address.h).
@@ -64,8 +72,7 @@ Field MakeField(Section Config::*section, T Section::*member, std::string allowe
             if (value) config->*section.*member = *std::move(value);
             return value.has_value();
           },
-          [=](const Config& config) { return write(config.*section.*member); },
-          {}};
+          [=](const Config& config) { return write(config.*section.*member); }};
 }
 
 // A number in the closed range [min, max], written in the shortest form that parses to it again.
@@ -144,10 +151,22 @@ Field TextThat(Section Config::*section, std::string Section::*member, std::stri
                    [](const std::string& value) { return value; });
 }
 
-// Any text, mostly a path; may be empty.
+// Any text, mostly a path; may be empty. No path has a zero byte.
 template <typename Section>
 Field Text(Section Config::*section, std::string Section::*member) {
-  return TextThat(section, member, "text without '#' and control characters", IsPlainText);
+  Field field = TextThat(section, member, "text",
+                         [](std::string_view text) { return text.find('\0') == text.npos; });
+  field.allowed_in_full = "text without zero bytes";
+  field.kind = ValueKind::kText;
+  return field;
+}
+
+// A command for a shell.
+template <typename Section>
+Field Command(Section Config::*section, std::string Section::*member) {
+  Field field = Text(section, member);
+  field.kind = ValueKind::kCommand;
+  return field;
 }
 
 template <typename Section>

@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "common/config/small_text.h"
+
 namespace dslide {
 namespace {
 
 constexpr std::array<std::string_view, 7> kDays = {"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
 constexpr uint8_t kEveryDay = 0x7f;
-
-std::string_view Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
-}
 
 std::optional<int> ParseDay(std::string_view text) {
   for (size_t day = 0; day < kDays.size(); ++day) {

@@ -10,6 +10,7 @@
 
 #include "common/base/random.h"
 #include "common/checkpoint/layout.h"
+#include "common/config/config.h"
 #include "tests/cluster/cluster.h"
 
 namespace dslide::train_from_test {
@@ -234,6 +235,53 @@ TEST_CASE("synchronous training begins from an earlier model") {
   REQUIRE_MESSAGE(task.run.Run("dslide", old) == 0, task.run.last_errors());
   REQUIRE_MESSAGE(task.run.Run("dslide", task.From("new", "all")) == 0, task.run.last_errors());
   CHECK(task.PrecisionAt1("new", "test-all") > 0.95);
+}
+
+// The names have what ends a value, a line or a comment, what a trimmed value lacks, and no UTF-8.
+TEST_CASE("paths of any bytes are trained on, resumed and begun from") {
+  TestRun run;
+  const std::string place = run.Path("a#b \" c/ d\t\\e\n[f]=;'g' /\"h\"#\xff\xfe");
+  fs::create_directories(place);
+  const std::string data = place + "/ train #1.txt ", test = place + "/\"test\"";
+  WriteSamples(data, 1500, 1);
+  WriteSamples(test, 200, 2);
+  // What is left of the path when a comment cuts it.
+  WriteSamples(run.Path("a"), 30, 3);
+  const std::string first = place + "/run #1", second = place + "/\t run 2 \n";
+  const Arguments train = {"train",
+                           "--config",
+                           run.config(),
+                           "--run-dir",
+                           first,
+                           "--set",
+                           "train.data=" + data,
+                           "--set",
+                           "train.test=" + test,
+                           "--set",
+                           "checkpoint.hook=touch \"$(dirname \"$(dirname \"$1\")\")/hook#ed\"",
+                           "--set",
+                           "train.epochs=1"};
+  REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+  CHECK(fs::exists(first + "/hook#ed"));
+  const auto of = [](const std::string& directory) {
+    const Result<Config> config = LoadConfig(directory + "/config.ini", {});
+    REQUIRE_MESSAGE(config.ok(), config.error().message);
+    return config->train;
+  };
+  CHECK(of(first).data == data);
+  CHECK(of(first).test == test);
+  REQUIRE_MESSAGE(
+      run.Run("dslide", {"train", "--run-dir", first, "--resume", "--set", "train.epochs=2"}) == 0,
+      run.last_errors());
+  CHECK(of(first).epochs == 2);
+  CHECK(of(first).data == data);
+  REQUIRE_MESSAGE(run.Run("dslide", {"train", "--from", first, "--run-dir", second, "--set",
+                                     "train.epochs=1"}) == 0,
+                  run.last_errors());
+  CHECK(of(second).data == data);
+  CHECK(run.Run("dslide", {"evaluate", "--checkpoint", second, "--data", test}) == 0);
+  CHECK(run.Run("dslide", {"ledger", "verify", second}) == 0);
+  CHECK(run.Run("dslide", {"runs", "list", place, "--json"}) == 0);
 }
 
 TEST_CASE("what a run cannot begin from is named in one line, and nothing is left") {
