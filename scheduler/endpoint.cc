@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <fstream>
 #include <utility>
 
 #include "common/app/executable.h"
@@ -12,6 +11,7 @@
 #include "common/data/whole_file.h"
 #include "common/security/run_keys.h"
 #include "common/security/run_place.h"
+#include "common/security/small_file.h"
 #include "common/security/token.h"
 
 namespace dslide {
@@ -35,12 +35,11 @@ bool IsEncrypted(const Config& config) {
 // it can be: members look for the scheduler there.
 Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
                                    const std::optional<KeyPair>& keys, const fs::path& earlier) {
-  std::ifstream file(earlier);
-  std::string before;
-  if (bind.ends_with(":*") && std::getline(file, before)) {
+  const Result<std::string> before = ReadFirstLine(earlier.string());
+  if (bind.ends_with(":*") && before.ok()) {
     const std::string host = bind.substr(0, bind.size() - 1);
     Result<RouterSocket> same =
-        RouterSocket::Bind(context, host + before.substr(before.rfind(':') + 1), keys);
+        RouterSocket::Bind(context, host + before->substr(before->rfind(':') + 1), keys);
     if (same.ok()) return same;
     LogWarning(same.error().message + "; taking another port");
   }

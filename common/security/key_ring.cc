@@ -11,7 +11,9 @@
 
 #include "common/base/nearest.h"
 #include "common/config/config_fields.h"
+#include "common/config/small_text.h"
 #include "common/data/whole_file.h"
+#include "common/security/small_file.h"
 
 namespace dslide {
 namespace {
@@ -71,15 +73,14 @@ std::string TimeText(int64_t seconds) {
 }
 
 Result<KeyRing> KeyRing::Read(const std::string& path) {
-  const Result<std::string> text = ReadWholeFile(path);
+  const Result<std::string> text = ReadPlainText(path);
   DSLIDE_RETURN_IF_ERROR(text);
   KeyRing ring;
-  std::istringstream lines(*text);
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
+  std::string_view rest = *text;
+  for (int number = 1; !rest.empty(); ++number) {
+    const std::string_view line = Trimmed(NextLine(&rest));
     if (line.empty() || line.starts_with('#')) continue;
-    const std::optional<Grant> grant = GrantFrom(line);
+    const std::optional<Grant> grant = GrantFrom(std::string(line));
     if (!grant) {
       return BadInput(fmt::format(
           "{}:{}: expected ROLE NAME KEY added=TIME expires=TIME members=COUNT", path, number));

@@ -4,11 +4,12 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string_view>
 
+#include "common/config/quoted.h"
+#include "common/config/small_text.h"
 #include "common/data/whole_file.h"
+#include "common/security/small_file.h"
 
 namespace dslide {
 namespace {
@@ -17,14 +18,8 @@ constexpr std::string_view kScheme = "dslide://";
 constexpr std::string_view kTcp = "tcp://";
 constexpr const char* kJoinVariable = "DSLIDE_JOIN";
 
-std::string Trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
-}
-
 // Sets a field by its name in key files. False: no such field, or no key.
-bool SetField(const std::string& name, const std::string& value, MemberKey* key) {
+bool SetField(std::string_view name, const std::string& value, MemberKey* key) {
   if (name == "scheduler") {
     key->scheduler = value;
     return true;
@@ -56,16 +51,26 @@ Result<std::string> AddressIn(const std::string& given) {
     return BadInput(
         fmt::format("{}: a file's address is file:///PATH, with the whole path", given));
   }
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line) || Trimmed(line).empty()) {
-    return TryLater(
-        fmt::format("{}: cannot be read, or is empty; the scheduler writes its address there "
-                    "(scheduler.address in "
-                    "its run directory) when it starts",
-                    path));
+  const Result<std::string> text = ReadWholeFile(path);
+  Result<std::string> line = FirstLine(text.ok() ? *text : "", path);
+  if (!line.ok() || !line->empty()) return line;
+  return TryLater(
+      fmt::format("{}: cannot be read, or is empty; the scheduler writes its address there "
+                  "(scheduler.address in its run directory) when it starts",
+                  path));
+}
+
+// Secrets that come from files end in a line end.
+Result<MemberKey> FromJoinVariable(const char* text) {
+  const Result<std::string> line = FirstLine(text, kJoinVariable);
+  DSLIDE_RETURN_IF_ERROR(line);
+  if (line->empty()) {
+    return BadInput(
+        fmt::format("{} is set, but empty; unset it or give it a join string", kJoinVariable));
   }
-  return Trimmed(line);
+  Result<MemberKey> key = ParseJoinString(*line);
+  if (key.ok()) return key;
+  return BadInput(fmt::format("{}: {}", kJoinVariable, key.error().message));
 }
 
 // Of a service: systemd keeps other users from its directory, and may show a mode for the group.
@@ -118,18 +123,16 @@ Result<MemberKey> ReadKeyFile(const std::string& path) {
       (file.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return BadInput(fmt::format("{}: others may read it; chmod 600 {}", path, path));
   }
-  const Result<std::string> text = ReadWholeFile(path);
+  const Result<std::string> text = ReadPlainText(path);
   DSLIDE_RETURN_IF_ERROR(text);
   MemberKey key;
-  std::istringstream lines(*text);
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    line = Trimmed(line.substr(0, line.find('#')));
-    if (line.empty()) continue;
+  std::string_view rest = *text;
+  for (int number = 1; !rest.empty(); ++number) {
+    const std::string_view line = NextLine(&rest);
+    if (Trimmed(line.substr(0, line.find('#'))).empty()) continue;
     const size_t equals = line.find('=');
-    const std::string name = Trimmed(line.substr(0, equals));
-    if (equals == std::string::npos || !SetField(name, Trimmed(line.substr(equals + 1)), &key)) {
+    if (equals == std::string_view::npos ||
+        !SetField(Trimmed(line.substr(0, equals)), ReadValue(line.substr(equals + 1)).text, &key)) {
       return BadInput(fmt::format(
           "{}:{}: expected scheduler = ADDRESS, scheduler_key = KEY or secret_key = KEY", path,
           number));
@@ -140,7 +143,7 @@ Result<MemberKey> ReadKeyFile(const std::string& path) {
 
 Status WriteKeyFile(const std::string& path, const MemberKey& key, const std::string& comment) {
   std::string text = fmt::format("# {}. Who has it can join: keep it secret.\n", comment);
-  if (!key.scheduler.empty()) text += fmt::format("scheduler = {}\n", key.scheduler);
+  if (!key.scheduler.empty()) text += fmt::format("scheduler = {}\n", Quoted(key.scheduler));
   if (key.scheduler_key) text += fmt::format("scheduler_key = {}\n", TextOf(*key.scheduler_key));
   if (key.secret_key) text += fmt::format("secret_key = {}\n", TextOf(*key.secret_key));
   return WriteSecretFile(path, text);
@@ -149,7 +152,9 @@ Status WriteKeyFile(const std::string& path, const MemberKey& key, const std::st
 bool HasJoinVariable() { return std::getenv(kJoinVariable) != nullptr; }
 
 Result<SchedulerAccess> AccessFrom(const std::string& given, const std::string& key_file) {
-  Result<std::string> named = AddressIn(Trimmed(given));
+  const Result<std::string> line = FirstLine(given, "the scheduler's address");
+  DSLIDE_RETURN_IF_ERROR(line);
+  Result<std::string> named = AddressIn(*line);
   DSLIDE_RETURN_IF_ERROR(named);
   const std::string scheduler = *std::move(named);
   MemberKey key;
@@ -169,11 +174,9 @@ Result<SchedulerAccess> AccessFrom(const std::string& given, const std::string& 
     Complete(*read, &key);
   } else if (scheduler.empty()) {
     if (const char* text = std::getenv(kJoinVariable); text != nullptr) {
-      Result<MemberKey> parsed = ParseJoinString(text);
-      if (!parsed.ok()) {
-        return BadInput(fmt::format("{}: {}", kJoinVariable, parsed.error().message));
-      }
-      key = *std::move(parsed);
+      Result<MemberKey> joined = FromJoinVariable(text);
+      DSLIDE_RETURN_IF_ERROR(joined);
+      key = *std::move(joined);
     }
   }
   if (key.scheduler.empty() && key.scheduler_key) {

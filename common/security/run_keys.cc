@@ -10,6 +10,7 @@
 #include "common/base/nearest.h"
 #include "common/data/file_lock.h"
 #include "common/data/whole_file.h"
+#include "common/security/small_file.h"
 
 namespace dslide {
 namespace {
@@ -161,9 +162,9 @@ Result<MemberKey> RunKeys::Invitation() const {
   const std::string path = directory_ + "/address";
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return MemberKey{"", scheduler_.public_key, std::nullopt};
-  const Result<std::string> address = ReadWholeFile(path);
+  const Result<std::string> address = ReadFirstLine(path);
   DSLIDE_RETURN_IF_ERROR(address);
-  return MemberKey{address->substr(0, address->find('\n')), scheduler_.public_key, std::nullopt};
+  return MemberKey{*address, scheduler_.public_key, std::nullopt};
 }
 
 Result<MemberKey> RunKeys::Allow(const Grant& grant, const std::optional<PublicKey>& own) {

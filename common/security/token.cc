@@ -8,7 +8,9 @@
 #include <filesystem>
 
 #include "common/base/check.h"
+#include "common/config/small_text.h"
 #include "common/data/whole_file.h"
+#include "common/security/small_file.h"
 
 namespace dslide {
 namespace {
@@ -56,14 +58,12 @@ std::string_view BearerToken(std::string_view authorization) {
   for (size_t i = 0; i < kScheme.size(); ++i) {
     if (std::tolower(static_cast<unsigned char>(authorization[i])) != kScheme[i]) return "";
   }
-  return authorization.substr(kScheme.size());
+  return Trimmed(authorization.substr(kScheme.size()));
 }
 
 Result<std::string> ReadToken(const std::string& path) {
-  Result<std::string> text = ReadWholeFile(path);
-  DSLIDE_RETURN_IF_ERROR(text);
-  const std::string token = text->substr(0, text->find('\n'));
-  if (token.size() >= 16) return token;
+  Result<std::string> token = ReadFirstLine(path);
+  if (!token.ok() || token->size() >= 16) return token;
   return BadInput(
       fmt::format("{}: its first line is no token, of at least 16 characters: head -c 16 "
                   "/dev/urandom | base64 makes one",

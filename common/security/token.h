@@ -18,7 +18,7 @@ bool IsSameToken(std::string_view given, std::string_view token);
 // The token of an HTTP Authorization header ("Bearer TOKEN", RFC 6750); "" if it has none.
 std::string_view BearerToken(std::string_view authorization);
 
-// The token in a file: its first line. Errors (kBadInput) name the file.
+// The token in a file: its first line, trimmed. Errors (kBadInput) name the file.
 Result<std::string> ReadToken(const std::string& path);
 // Makes the file's directory, which only its owner may read, if there is none.
 Status WriteToken(const std::string& path, const std::string& token);

@@ -1,10 +1,12 @@
 #include "common/security/run_keys.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -272,6 +274,58 @@ TEST_CASE_FIXTURE(Fixture, "the scheduler's address may be in a file, which may 
   std::ofstream(file) << JoinString({kAddress, scheduler.public_key, own.secret_key});
   CHECK(AccessFrom("file://" + file, "")->curve->own.public_key == own.public_key);
   CHECK(AccessFrom("file://scheduler.address", "").error().kind == ErrorKind::kBadInput);
+}
+
+TEST_CASE_FIXTURE(Fixture, "secrets: what editors, shells and copies put around them is no part") {
+  const KeyPair own = DrawKeyPair(), scheduler = DrawKeyPair();
+  const std::string join = JoinString({kAddress, scheduler.public_key, own.secret_key});
+  const std::string file = run + "/x";
+  const auto keys = fmt::format("scheduler = {}\r\nscheduler_key = {} \r\n secret_key = {}\t\r\n",
+                                kAddress, TextOf(scheduler.public_key), TextOf(own.secret_key));
+  for (const auto& [before, after] :
+       {std::pair("", ""), {"", "\n"}, {"", "\r\n"}, {" ", " \t\n"}, {"\xef\xbb\xbf", "\r\n"}}) {
+    CAPTURE(after);
+    const std::string text = before + join + after;
+    const auto is_own = [&](const Result<SchedulerAccess>& access) {
+      REQUIRE_MESSAGE(access.ok(), access.error().message);
+      CHECK(access->address == kAddress);
+      CHECK(access->curve->own.public_key == own.public_key);
+    };
+    is_own(AccessFrom(text, ""));
+    REQUIRE(WriteSecretFile(file, text).ok());
+    is_own(AccessFrom("file://" + file, ""));
+    setenv("DSLIDE_JOIN", text.c_str(), 1);
+    is_own(AccessFrom("", ""));
+    REQUIRE(WriteSecretFile(file, before + keys).ok());
+    is_own(AccessFrom("", file));
+  }
+  const auto variable = [](const std::string& text) {
+    setenv("DSLIDE_JOIN", text.c_str(), 1);
+    const Result<SchedulerAccess> refused = AccessFrom("", "");
+    REQUIRE_FALSE(refused.ok());
+    return refused.error().message;
+  };
+  CHECK(variable(" \r\n") == "DSLIDE_JOIN is set, but empty; unset it or give it a join string");
+  CHECK(variable(join.substr(0, 60) + "\x1b" + join.substr(60)) ==
+        "DSLIDE_JOIN: line 1 has the control byte 0x1b; write it as plain text");
+  unsetenv("DSLIDE_JOIN");
+  // A file of members that was edited elsewhere.
+  (void)Draw();
+  const std::string grant = "worker alice " + TextOf(own.public_key) +
+                            " added=2025-11-24T12:00:00Z expires=never members=0";
+  WriteRing("\xef\xbb\xbf# edited\r\n\r\n" + grant + " \r\n");
+  const Result<RunKeys> edited = RunKeys::Open(run);
+  REQUIRE_MESSAGE(edited.ok(), edited.error().message);
+  CHECK(edited->ring().grants().size() == 1);
+  WriteRing("\xff\xfew");
+  CHECK(RunKeys::Open(run).error().message == run + "/keys/members: is UTF-16; save it as UTF-8");
+}
+
+TEST_CASE_FIXTURE(Fixture, "key files: an address with '#' comes back") {
+  const std::string file = run + "/x.key", address = "ipc://" + run + "/a #b";
+  const KeyPair own = DrawKeyPair();
+  REQUIRE(WriteKeyFile(file, {address, own.public_key, own.secret_key}, "test").ok());
+  CHECK(ReadKeyFile(file)->scheduler == address);
 }
 
 TEST_CASE("join strings: damaged ones are refused without being shown") {

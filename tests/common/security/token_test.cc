@@ -54,6 +54,25 @@ TEST_CASE("token: its file is its owner's alone, and comes back") {
   CHECK(damaged.error().message.starts_with(path + ": its first line is no token"));
 }
 
+TEST_CASE("token: what surrounds it in its file is no part of it") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/token";
+  const auto read = [&](const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+    return ReadToken(path);
+  };
+  const std::string token = "0123456789abcdefghij";
+  for (const std::string text : {token, token + "\n", token + "\r\n", " " + token + " \t\n",
+                                 "\xef\xbb\xbf" + token + "\r\n", "\n" + token}) {
+    CAPTURE(text);
+    REQUIRE(read(text).ok());
+    CHECK(*read(text) == token);
+  }
+  CHECK(read("\xef\xbb\xbf \r\n").error().message == path + ": is empty");
+  CHECK(read(token + "\x01").error().message.starts_with(path + ": line 1 has the control byte"));
+  CHECK(BearerToken("Bearer  " + token + " ") == token);
+}
+
 TEST_CASE("token: digests are SHA-256") {
   // FIPS 180-2, appendix B.1
   CHECK(Sha256Base64("abc") == "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");

@@ -19,6 +19,7 @@
 #include "common/checkpoint/layout.h"
 #include "common/security/run_keys.h"
 #include "common/security/run_place.h"
+#include "common/security/small_file.h"
 #include "scheduler/ledger/ledger.h"
 
 namespace dslide {
@@ -187,10 +188,8 @@ bool Launcher::Encrypted() const {
 
 // "" until the scheduler has written it. A restarted scheduler may have another address.
 std::string Launcher::Address() const {
-  std::ifstream file(Path(kAddressName));
-  std::string address;
-  std::getline(file, address);
-  return address;
+  const Result<std::string> address = ReadFirstLine(Path(kAddressName));
+  return address.ok() ? *address : "";
 }
 
 // Each life of a scheduler writes new files of its address and its summary.

@@ -24,6 +24,7 @@
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/manifest.h"
 #include "common/security/run_place.h"
+#include "common/security/small_file.h"
 #include "tools/dslide/cluster/child_process.h"
 #include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
@@ -364,10 +365,9 @@ Status StartRun(const ParsedArguments& arguments) {
       return ended;
     }
     const auto now = fs::last_write_time(address_file, error);
-    std::ifstream file(address_file);
-    std::string address;
-    if (!error && (!was_there || now != before) && std::getline(file, address)) {
-      fmt::print("{}: listens at {}\n", directory, address);
+    const Result<std::string> address = ReadFirstLine(address_file);
+    if (!error && (!was_there || now != before) && address.ok()) {
+      fmt::print("{}: listens at {}\n", directory, *address);
       return {};
     }
     poll(nullptr, 0, kLookMs);

@@ -10,6 +10,7 @@
 #include "common/base/nearest.h"
 #include "common/base/process.h"
 #include "common/config/config_fields.h"
+#include "common/config/small_text.h"
 #include "common/security/run_keys.h"
 
 namespace dslide {
@@ -102,7 +103,7 @@ Status Allow(const ParsedArguments& arguments) {
   grant.members = *members;
   std::optional<PublicKey> own;
   if (arguments.Has("public")) {
-    own = PublicKeyFrom(arguments.Get("public"));
+    own = PublicKeyFrom(Trimmed(arguments.Get("public")));
     if (!own) {
       return BadInput(fmt::format("--public {}: is no public key; dslide keygen prints one",
                                   Printable(arguments.Get("public"))));

@@ -154,7 +154,8 @@ class Cluster:
                     continue
                 self._check()
                 break
-            with open(os.path.join(self.run_dir, "scheduler.address"), encoding="utf-8") as file:
+            with open(os.path.join(self.run_dir, "scheduler.address"),
+                      encoding="utf-8-sig") as file:
                 return file.readline().strip()
         except BaseException:
             self.stop()
