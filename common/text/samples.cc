@@ -326,6 +326,20 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
   return loaded;
 }
 
+// `number`: which sample of the file, from 1.
+Status CheckSample(const std::string& path, uint64_t number, const SampleView& sample,
+                   float divisor = 1.0f) {
+  for (size_t v = 0; v < sample.values.size(); ++v) {
+    if (std::abs(sample.values[v] / divisor) <= kMostFeatureValue) continue;
+    return BadInput(fmt::format(
+        "{}: sample {}: the value of feature {} is {:g}{} (expected at most {:g}; scale the data)",
+        path, number, sample.features[v], sample.values[v],
+        divisor == 1.0f ? "" : fmt::format(", divided by {:g} (train.normalize)", divisor),
+        kMostFeatureValue));
+  }
+  return {};
+}
+
 // Of any format; nothing is logged.
 Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const TrainingInput& input) {
   const int64_t start_ms = MonotonicMillis();
@@ -369,16 +383,7 @@ Result<NumberFile> OpenNumbers(const std::string& path, const ModelInput& model)
 Status CheckValues(const std::string& path, const Dataset& data, float divisor) {
   if (data.drawn() != nullptr) return {};
   for (size_t i = 0; i < data.size(); ++i) {
-    const SampleView sample = data[i];
-    for (size_t v = 0; v < sample.values.size(); ++v) {
-      if (std::abs(sample.values[v] / divisor) <= kMostFeatureValue) continue;
-      return BadInput(fmt::format(
-          "{}: sample {}: the value of feature {} is {:g}{} (expected at most {:g}; scale the "
-          "data)",
-          path, i + 1, sample.features[v], sample.values[v],
-          divisor == 1.0f ? "" : fmt::format(", divided by {:g} (train.normalize)", divisor),
-          kMostFeatureValue));
-    }
+    DSLIDE_RETURN_IF_ERROR(CheckSample(path, i + 1, data[i], divisor));
   }
   return {};
 }
@@ -460,6 +465,7 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
     DSLIDE_RETURN_IF_ERROR(file);
     Result<Dataset> data = ReadNumbers(&*file, model.size);
     DSLIDE_RETURN_IF_ERROR(data);
+    DSLIDE_RETURN_IF_ERROR(CheckValues(path, *data, 1.0f));
     loaded.data = *std::move(data);
     format = file->description();
     if (file->left_out() > 0) {
@@ -483,7 +489,7 @@ Result<SampleReader> SampleReader::Open(const std::string& path, const ModelInpu
     Result<NumberFile> file = OpenNumbers(path, model);
     DSLIDE_RETURN_IF_ERROR(file);
     file->FitTo(model.size);
-    return SampleReader(*std::move(file));
+    return SampleReader(path, *std::move(file));
   }
   const bool of_tokens = IsOfTokens(model.preprocessor->config());
   Result<RecordFile> file =
@@ -534,7 +540,11 @@ Status SampleReader::Refill() {
 }
 
 Result<std::optional<SampleView>> SampleReader::Next() {
-  if (numbers_) return numbers_->Next();
+  if (numbers_) {
+    const Result<std::optional<SampleView>> sample = numbers_->Next();
+    if (sample.ok() && *sample) DSLIDE_RETURN_IF_ERROR(CheckSample(path_, ++read_, **sample));
+    return sample;
+  }
   // Lines of tokens may have no sample.
   while (part_ == parts_.size() || next_ == parts_[part_].samples.size()) {
     if (part_ < parts_.size()) ++part_;

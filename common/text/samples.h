@@ -128,11 +128,14 @@ class SampleReader {
     FirstLook look = {};
   };
 
-  explicit SampleReader(NumberFile numbers) : numbers_(std::move(numbers)) {}
+  SampleReader(std::string path, NumberFile numbers)
+      : path_(std::move(path)), numbers_(std::move(numbers)) {}
   SampleReader(RecordFile file, const ModelInput& model, bool skip_blank, Lines lines);
 
   Status Refill();
 
+  std::string path_;   // of numbers, as are the next two
+  uint64_t read_ = 0;  // samples
   std::optional<NumberFile> numbers_;
   // Of a file of records.
   std::optional<RecordFile> file_;

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "common/app/executable.h"
+#include "common/app/limits.h"
 #include "common/base/address.h"
 #include "common/base/log.h"
 #include "common/base/plural.h"
@@ -228,7 +229,8 @@ int ServeCommand(int argc, char** argv) {
   line.Option("threads", "N", "that predict; 0: one a core", "0");
   line.Option("reload", "SECONDS", "how often to look for a newer model; 0: never", "5");
   line.Option("timeout-ms", "MS", "a request that waits longer gets 503", "10000");
-  line.Option("max-request-kb", "KB", "a longer request gets 413", "4096");
+  line.Option("max-request-kb", "KB", "a longer request gets 413",
+              std::to_string(kServedRequestKb));
   line.Option("connections", "N", "at once; one more closes one that asks nothing", "1000");
   line.Option("token", "FILE",
               "requests want its first line: \"Authorization: Bearer ...\"; but /healthz, /readyz");

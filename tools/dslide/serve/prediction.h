@@ -7,14 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "common/app/limits.h"
 #include "common/model/ranker.h"
 #include "common/text/record.h"
 
 namespace dslide {
-
-constexpr uint32_t kMostServedLabels = 1000;    // of a sample
-constexpr uint32_t kMostServedSamples = 1000;   // of a request
-constexpr uint64_t kMostServedInAll = 100'000;  // samples x k, of a request
 
 struct AskedSample {
   std::string id;  // the client's, may be empty

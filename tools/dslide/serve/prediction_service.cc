@@ -15,9 +15,9 @@
 namespace dslide {
 namespace {
 
-constexpr size_t kMostTaken = 32;      // requests that a thread takes at once
-constexpr size_t kMostRanked = 256;    // samples that are ranked at once, and answered together
-constexpr float kLargestValue = 1e6f;  // of a feature: sums of products stay finite
+constexpr size_t kMostTaken = 32;    // requests that a thread takes at once
+constexpr size_t kMostRanked = 256;  // samples that are ranked at once, and answered together
+
 }  // namespace
 
 // One thread's way to answer: what it needs of the model, and scratch.
@@ -135,12 +135,14 @@ class PredictionService::Worker {
             400, fmt::format("a vector has {}; the model's have {}",
                              Plural(*sample.vector_length, "value"), model_->info().features())};
       }
-      const auto too_large = std::ranges::find_if(
-          *sample.features, [](const auto& f) { return !(std::abs(f.second) <= kLargestValue); });
+      const auto too_large = std::ranges::find_if(*sample.features, [](const auto& f) {
+        return !(std::abs(f.second) <= kMostFeatureValue);
+      });
       if (too_large != sample.features->end()) {
-        return Refusal{400,
-                       fmt::format("feature {} has the value {}; values lie between -1e6 and 1e6",
-                                   too_large->first, too_large->second)};
+        return Refusal{
+            400,
+            fmt::format("feature {} has the value {}; values lie between -{:g} and {:g}",
+                        too_large->first, too_large->second, kMostFeatureValue, kMostFeatureValue)};
       }
       if (!sample.features->empty() && sample.features->back().first >= model_->info().features()) {
         return Refusal{400, fmt::format("feature {} is not below the model's {}",

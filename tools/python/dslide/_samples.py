@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 import scipy.sparse
 
+from ._dslide import MOST_FEATURE_VALUE, MOST_SAMPLE_WEIGHT
+
 
 class Numbers(NamedTuple):
     """Compressed sparse rows: offsets [n + 1], ids and values [entries]."""
@@ -48,9 +50,6 @@ def read_samples(X: Any) -> Samples:
     return _from_dense(X)
 
 
-_MOST_WEIGHT = 1000
-
-
 def read_weights(sample_weight: Any, samples: int) -> Optional[np.ndarray]:
     """A weight for each sample, float32 [samples]; None if all are 1."""
     if sample_weight is None:
@@ -63,10 +62,10 @@ def read_weights(sample_weight: Any, samples: int) -> Optional[np.ndarray]:
     if weights.shape[0] != samples:
         raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(samples,)}!")
     weights = weights.astype(np.float64)
-    wrong = np.flatnonzero(~((weights >= 0) & (weights <= _MOST_WEIGHT)))
+    wrong = np.flatnonzero(~((weights >= 0) & (weights <= MOST_SAMPLE_WEIGHT)))
     if len(wrong) > 0:
         raise ValueError(f"sample {wrong[0]}: the weight is {weights[wrong[0]]:g}, which is not a "
-                         f"number from 0 to {_MOST_WEIGHT:.0f}")
+                         f"number from 0 to {MOST_SAMPLE_WEIGHT:.0f}")
     return None if (weights == 1).all() else weights.astype(np.float32)
 
 
@@ -142,6 +141,10 @@ def _from_csr(matrix: Any, shape: tuple[int, int]) -> Numbers:
         values = matrix.data.astype(np.float32)
     if not np.isfinite(values).all():
         raise ValueError("Input X contains a value too large for dtype('float32').")
+    large = np.flatnonzero(np.abs(values) > MOST_FEATURE_VALUE)
+    if len(large) > 0:
+        raise ValueError(f"Input X contains the value {values[large[0]]:g}, at most "
+                         f"{MOST_FEATURE_VALUE:g} is taken; scale the data")
     return Numbers(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), values,
                    shape[1])
 

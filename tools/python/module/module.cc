@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/app/limits.h"
 #include "common/base/process.h"
 #include "common/config/config.h"
 #include "common/model/model_file.h"
@@ -173,6 +174,8 @@ PYBIND11_MODULE(_dslide, module) {
       .def("score_numbers", &PythonModel::ScoreNumbers)
       .def("score_texts", &PythonModel::ScoreTexts);
   module.def("write_numbers", &WriteNumbers);
+  module.attr("MOST_FEATURE_VALUE") = kMostFeatureValue;
+  module.attr("MOST_SAMPLE_WEIGHT") = kMostSampleWeight;
 }
 
 }  // namespace dslide
