@@ -1,12 +1,16 @@
 // dslide-scheduler: leases work, keeps the roster, coordinates checkpoints, reports progress.
+#include <set>
+#include <string>
+#include <utility>
+
 #include "common/app/executable.h"
+#include "common/app/limits.h"
 #include "common/base/log.h"
+#include "common/config/config_keys.h"
 #include "scheduler/scheduler_shell.h"
 
 namespace dslide {
 namespace {
-
-constexpr uint32_t kMostMemoryMb = 1u << 24;
 
 Status Schedule(const ParsedArguments& arguments) {
   // A resumed run keeps the configuration that it was started with.
@@ -18,6 +22,8 @@ Status Schedule(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(overrides);
   Result<Config> config = LoadConfig(*file, *overrides);
   DSLIDE_RETURN_IF_ERROR(config);
+  Result<std::set<std::string>> given = GivenKeys(*file, arguments.All("set"));
+  DSLIDE_RETURN_IF_ERROR(given);
   DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
   Result<uint32_t> memory_mb = 0;
   if (arguments.Has("server-memory-mb")) {
@@ -26,8 +32,9 @@ Status Schedule(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(memory_mb);
   StopSignals signals;
   StartLog("scheduler", "", config->common.log_level);
-  return SchedulerShell::Run({std::move(*config), arguments.Get("run-dir"), resume, *memory_mb},
-                             &signals);
+  return SchedulerShell::Run(
+      {std::move(*config), arguments.Get("run-dir"), resume, *memory_mb, std::move(*given)},
+      &signals);
 }
 
 }  // namespace

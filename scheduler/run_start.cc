@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "common/app/config_paths.h"
@@ -16,6 +17,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/stored_label_names.h"
 #include "common/checkpoint/stored_preprocessor.h"
+#include "common/config/config_keys.h"
 #include "common/data/whole_file.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/plan/memory_check.h"
@@ -162,6 +164,7 @@ class Starter {
   }
 
   Status LoadData() {
+    DSLIDE_RETURN_IF_ERROR(CheckDecay());
     TrainConfig& train = inputs_.config.train;
     if (train.audit < 0.0f && train.staleness == 0 && inputs_.keyed) train.audit = kAuditShare;
     // What comes once is kept in the run directory.
@@ -172,9 +175,31 @@ class Starter {
         run_->directory, options_.resume, options_.server_memory_mb, &inputs_, signals_);
     DSLIDE_RETURN_IF_ERROR(data);
     run_->data = *std::move(data);
+    DSLIDE_RETURN_IF_ERROR(CheckSizes());
     if (run_->data == nullptr) {
       PrintLine(fmt::format("{}: the stream has ended, {} trained", run_->directory,
                             Plural(inputs_.ledger.epoch, "segment")));
+    }
+    return {};
+  }
+
+  // A stream whose train.decay is left open has none.
+  Status CheckDecay() const {
+    const TrainConfig& train = options_.config.train;
+    const bool given = options_.given.contains("train.decay");
+    if (!given || !train.open_vocabulary || train.decay == Decay::kNone) return {};
+    return BadInput("train.decay: a stream has no end; leave the key out, or set none");
+  }
+
+  // The data has the sizes, and other values follow them.
+  Status CheckSizes() const {
+    if (inputs_.config.train.open_vocabulary) return {};
+    const ModelConfig &asked = options_.config.model, &model = inputs_.config.model;
+    for (const auto& [key, set, has] : {std::tuple("features", asked.features, model.features),
+                                        {"labels", asked.labels, model.labels}}) {
+      if (options_.resume || set == 0 || set == has) continue;
+      return BadInput(
+          fmt::format("model.{} = {}: the data has {}; leave the key out", key, set, has));
     }
     return {};
   }
@@ -221,6 +246,9 @@ class Starter {
     PrintLine(TrainingText(inputs_.config));
     for (const std::string& note : run_->data->notes) {
       if (!note.empty()) PrintLine(note);
+    }
+    for (const std::string& line : LoweredValues(options_.config, inputs_.config, options_.given)) {
+      PrintLine(line);
     }
     for (const std::string& line : endpoint.Hints()) PrintLine(line);
     NameRunInLog(inputs_.run);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "common/base/error.h"
@@ -20,7 +21,8 @@ struct SchedulerOptions {
   Config config;
   std::string run_directory;
   bool resume = false;
-  uint32_t server_memory_mb = 0;  // of each of the cluster.servers that join; 0: not known
+  uint32_t server_memory_mb = 0;     // of each of the cluster.servers that join; 0: not known
+  std::set<std::string> given = {};  // the keys of `config` that the user set
 };
 
 // In the run directory: the last checkpoint that checkpoint.hook succeeded with.

@@ -1,7 +1,6 @@
-// Limits of what users give, of which several readers have to know: files, HTTP, Python, commands
-// and the configuration. Those of data and configuration are in the headers that this one includes,
-// the others below. schema/LIMITS.md has all of them as a table. Limits of messages between members
-// are in schema/PROTOCOL.md, section 12.
+// The limits of users' input that several readers share: files, HTTP, Python, commands and the
+// configuration. The headers included here define the limits of data and configuration.
+// schema/LIMITS.md has a table of all, schema/PROTOCOL.md (section 12) the limits of messages.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace dslide {
 
-// Of a model; features have less (kMostFeatures).
+// A model has at most so many labels; kMostFeatures is the limit of its features.
 inline constexpr uint32_t kMostLabels = std::numeric_limits<uint32_t>::max();
 
 // Over HTTP: labels of a sample, samples of a request, samples x labels of a request, and its

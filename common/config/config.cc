@@ -368,4 +368,17 @@ Result<Config> LoadConfig(const std::string& path, const Overrides& overrides, c
   return Build(*text, path, overrides, base);
 }
 
+Result<std::set<std::string>> GivenKeys(const std::string& path, const Overrides& overrides) {
+  std::set<std::string> names;
+  const Result<std::string> text = path.empty() ? Result<std::string>("") : ReadFile(path);
+  DSLIDE_RETURN_IF_ERROR(text);
+  const Result<std::vector<Assignment>> assignments = ReadIni(*text, path);
+  DSLIDE_RETURN_IF_ERROR(assignments);
+  for (const Assignment& assignment : *assignments) names.insert(assignment.name);
+  for (const std::string& override : overrides) {
+    names.emplace(Trimmed(std::string_view(override).substr(0, override.find('='))));
+  }
+  return names;
+}
+
 }  // namespace dslide

@@ -72,6 +72,15 @@ Field Normalize() {
   return field;
 }
 
+Field Audit() {
+  Field field = Number(&Config::train, &TrainConfig::audit, -1.0f, 1.0f);
+  field.allowed = "-1, or 0 to 1";
+  field.parse = [share = field.parse](std::string_view text, Config* config) {
+    return (text == "-1" || !text.starts_with('-')) && share(text, config);
+  };
+  return field;
+}
+
 Field Epochs() {
   Field field = Number(&Config::train, &TrainConfig::epochs, 0, kMostEpochs);
   field.parse = [number = field.parse](std::string_view text, Config* config) {

@@ -192,6 +192,9 @@ Field HiddenLayers();
 // train.normalize: "auto", "off" for 1, or a number above 0.
 Field Normalize();
 
+// train.audit: -1, which is derived, or a share.
+Field Audit();
+
 // A number of epochs, or kMostSegments, which is derived for streams alone.
 Field Epochs();
 

@@ -123,9 +123,8 @@ std::vector<ConfigKey> TrainKeys() {
       {section, "test", "evaluation file; empty: no evaluation", Text(kIn, &T::test)},
       {section, "label_names", "lines of: label id, tab, name; empty: none",
        Text(kIn, &T::label_names)},
-      {section, "normalize",
-       "number that feature values are divided by; auto: from the data; off: 1", Normalize(),
-       kFixed},
+      {section, "normalize", "feature values are divided by it; auto: from the data; off: 1",
+       Normalize(), kFixed},
       {section, "min_label_samples", "labels that fewer training samples have are left out",
        Number(kIn, &T::min_label_samples, 1, kMaxUint32), kFixed},
       {section, "open_vocabulary",
@@ -171,7 +170,7 @@ std::vector<ConfigKey> TrainKeys() {
       {section, "warmup_batches",
        "batches over which the learning rate rises linearly; at most a third of all",
        Number(kIn, &T::warmup_batches, 0, 1'000'000'000)},
-      {section, "decay", "how the learning rate falls towards 0 at the end of the last epoch",
+      {section, "decay", "how the rate falls to 0 at the end of the last epoch; streams: none",
        OneOf(kIn, &T::decay,
              {{"linear", Decay::kLinear}, {"cosine", Decay::kCosine}, {"none", Decay::kNone}})},
       {section, "weight_decay", "decoupled (AdamW): a touched row loses learning rate * this share",
@@ -182,15 +181,16 @@ std::vector<ConfigKey> TrainKeys() {
        "share of the hidden units left out; auto: 0.1, with centroids or words 0",
        AutoOr(kIn, &T::dropout_hidden, 0.0f, 0.95f)},
       {section, "label_smoothing",
-       "softmax: target mass spread over all neurons; auto: 0.1, with centroids or words 0",
+       "softmax: target mass spread evenly; auto: 0.1, with centroids or words 0",
        AutoOr(kIn, &T::label_smoothing, 0.0f, 0.9f)},
       {section, "sparsify",
        "gradients of probabilities below it become 0 or it, at random; 0: never",
        Number(kIn, &T::sparsify, 0.0f, 1.0f)},
       {section, "exclude_own_features", "rank without label i where the sample has feature i",
        Boolean(kIn, &T::exclude_own_features)},
-      {section, "unit_batches", "batches per work unit", Number(kIn, &T::unit_batches, 1, 65536),
-       kFixed},
+      {section, "unit_batches",
+       "batches per work unit, at most; synchronous: at most an eighth of a step",
+       Number(kIn, &T::unit_batches, 1, 65536), kFixed},
       {section, "batches_in_flight", "batches that a worker has under way at once; 0: adapts",
        Number(kIn, &T::batches_in_flight, 0, kMostBatchesInFlight)},
       {section, "dense_rate", "of the learning rate: that of the dense layers",
@@ -205,7 +205,7 @@ std::vector<ConfigKey> TrainKeys() {
        "samples per step if staleness >= 0, a multiple of batch; 0: one batch",
        Number(kIn, &T::target_batch, 0, 1u << 24), kFixed},
       {section, "audit", "share of batches that a second worker trains, to compare; -1: auto",
-       Number(kIn, &T::audit, -1.0f, 1.0f)},
+       Audit()},
       {section, "evaluate_samples", "test samples drawn after an epoch; the last is on all",
        Number(kIn, &T::evaluate_samples, 1, kMaxUint32)},
       {section, "probe_batches", "batches from one measurement of active-set recall to the next",
@@ -215,29 +215,34 @@ std::vector<ConfigKey> TrainKeys() {
   };
 }
 
+// Their names are too many for a line of help.
+Field Format() {
+  Field field = OneOf(&Config::text, &TextConfig::format,
+                      {{"records", TextFormat::kRecords},
+                       {"json", TextFormat::kJson},
+                       {"fasttext", TextFormat::kFastText},
+                       {"tsv", TextFormat::kTsv},
+                       {"csv", TextFormat::kCsv},
+                       {"plain", TextFormat::kPlain},
+                       {"numbers", TextFormat::kNumbers},
+                       {"libsvm", TextFormat::kLibsvm},
+                       {"words", TextFormat::kWords},
+                       {"sessions", TextFormat::kSessions}});
+  field.allowed_in_full = field.allowed;
+  field.allowed = "records, words, sessions or a format";
+  return field;
+}
+
 std::vector<ConfigKey> TextKeys() {
   constexpr auto kIn = &Config::text;
   using T = TextConfig;
   const char* section = "text";
   return {
-      {section, "format",
-       "of the data files; records: seen from their lines; words, sessions: lines of tokens",
-       OneOf(kIn, &T::format,
-             {{"records", TextFormat::kRecords},
-              {"json", TextFormat::kJson},
-              {"fasttext", TextFormat::kFastText},
-              {"tsv", TextFormat::kTsv},
-              {"csv", TextFormat::kCsv},
-              {"plain", TextFormat::kPlain},
-              {"numbers", TextFormat::kNumbers},
-              {"libsvm", TextFormat::kLibsvm},
-              {"words", TextFormat::kWords},
-              {"sessions", TextFormat::kSessions}}),
-       kFixed},
+      {section, "format", "of the data files; records: seen from their lines", Format(), kFixed},
       {section, "fields", "names of fields in JSON and CSV: title:headline,text:body,labels:tags",
        Text(kIn, &T::fields), kFixed},
       {section, "bad_records",
-       "records that cannot be read: left out, counted, above 1 % refused; or refused at once",
+       "what cannot be read: left out, above 1 % refused; or refused at once",
        OneOf(kIn, &T::bad_records,
              {{"leave-out", BadRecords::kLeaveOut}, {"refuse", BadRecords::kRefuse}})},
       {section, "window",

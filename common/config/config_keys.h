@@ -3,6 +3,7 @@
 // a member in config.h and a line in config_keys.cc.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,16 @@ const std::vector<ConfigKey>& ConfigKeys();
 
 // The key called "section.name", or nullptr.
 const ConfigKey* FindConfigKey(std::string_view full_name);
+
+// The names of the keys that overrides and a file set, known or not. An empty `path` is no file.
+Result<std::set<std::string>> GivenKeys(const std::string& path, const Overrides& overrides);
+
+// ResolveConfig() lowers model.candidates, popular, uniform and negatives, cluster.slots and
+// cluster.input_slots to the number of labels or features, because a model cannot draw more neurons
+// or fill more slots. It lowers train.unit_batches to a divisor of a step. Returns a line for each
+// of these keys that is in `given` and differs between `asked` and `resolved`.
+std::vector<std::string> LoweredValues(const Config& asked, const Config& resolved,
+                                       const std::set<std::string>& given);
 
 // The first key whose values in `now` and `then` OnResume does not allow together, or nullptr.
 const ConfigKey* FixedKeyThatDiffers(const Config& now, Config then);

@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "common/base/check.h"
+#include "common/base/plural.h"
 #include "common/config/config.h"
+#include "common/config/config_keys.h"
 #include "common/config/limits.h"
 #include "common/config/value_scale.h"
 
@@ -112,6 +114,10 @@ int32_t DerivedInputSlots(uint32_t slots) {
   return slots < kFewSlots ? 0 : static_cast<int32_t>(slots / 4);
 }
 
+constexpr const char* kLoweredKeys[] = {"model.candidates",  "model.popular", "model.uniform",
+                                        "model.negatives",   "cluster.slots", "cluster.input_slots",
+                                        "train.unit_batches"};
+
 }  // namespace
 
 uint32_t BitsPerHash(const HashConfig& hash) {
@@ -193,6 +199,27 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   cluster.slots = std::min({cluster.slots, labels, features});
   const bool too_many = cluster.input_slots >= static_cast<int32_t>(cluster.slots);
   if (cluster.input_slots < 0 || too_many) cluster.input_slots = DerivedInputSlots(cluster.slots);
+}
+
+std::vector<std::string> LoweredValues(const Config& asked, const Config& resolved,
+                                       const std::set<std::string>& given) {
+  std::vector<std::string> lines;
+  for (const char* name : kLoweredKeys) {
+    const ConfigKey* key = FindConfigKey(name);
+    DSLIDE_CHECK(key != nullptr);
+    const std::string before = key->field.format(asked), after = key->field.format(resolved);
+    const bool left_open = before.starts_with('-');
+    if (before == after || left_open || !given.contains(name)) continue;
+    const std::string why =
+        key->section == "train"
+            ? fmt::format(
+                  "whole units fill a step of {}",
+                  Plural(resolved.train.target_batch / resolved.train.batch, "batch", "batches"))
+            : fmt::format("the data has {} and {}", Plural(resolved.model.labels, "label"),
+                          Plural(resolved.model.features, "feature"));
+    lines.push_back(fmt::format("{} = {} is lowered to {}: {}", name, before, after, why));
+  }
+  return lines;
 }
 
 uint64_t RowsOfDenseLayers(const ModelConfig& model) {

@@ -31,7 +31,7 @@ std::optional<char> TakeEscape(std::string_view* rest) {
   return static_cast<char>(byte);
 }
 
-// What is between the quotes; nullopt: `line` is not quoted.
+// The text between the quotes, or nullopt where `line` is not quoted.
 std::optional<std::string> Unquoted(std::string_view line, Comments comments) {
   if (!line.starts_with('"')) return std::nullopt;
   line.remove_prefix(1);
@@ -51,8 +51,8 @@ std::optional<std::string> Unquoted(std::string_view line, Comments comments) {
   return std::nullopt;
 }
 
-// The bytes of the UTF-8 character that `text` begins with, 0: it begins with none (Unicode, table
-// 3-7).
+// The length of the UTF-8 character at the beginning of `text`, or 0 where there is none (Unicode,
+// table 3-7).
 size_t CharacterBytes(std::string_view text) {
   const auto byte = [&](size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;

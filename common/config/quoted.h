@@ -6,9 +6,10 @@
 //   escape  = '\\' | '\"' | '\t' | '\n' | '\r' | '\x' hex hex
 //   comment = '#' { byte }
 //
-// Between quotes a byte is any but '"', '\' and the line end. What begins with a quote and is not
-// of that form is plain: "/opt/copy" "$1" is text with four quotes. In checkpoint.hook and
-// checkpoint.shard_hook, which are for a shell, quotes that the value does not need are part of it.
+// A byte between quotes is any but '"', '\' and the line end. Text that begins with a quote and
+// does not have that form is plain: "/opt/copy" "$1" is text with four quotes. In checkpoint.hook
+// and checkpoint.shard_hook, which are for a shell, quotes that the value does not need are part of
+// it.
 //
 // An override "key=value" of a text has the value as it is. One with a blank before '=',
 // "key = value", is read as a line without comments.

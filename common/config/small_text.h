@@ -9,7 +9,7 @@
 
 namespace dslide {
 
-// Of ASCII: below the space, or DEL.
+// Whether a byte is a control character of ASCII: below the space, or DEL.
 bool IsControlByte(char c);
 
 // `text` without blanks, tabs and line ends at its beginning and end.
@@ -19,11 +19,11 @@ std::string_view Trimmed(std::string_view text);
 Result<std::string_view> WithoutMark(std::string_view text, std::string_view origin);
 
 // WithoutMark(). Error (kBadInput), which begins with `origin` and never shows the text: that of
-// WithoutMark(), or a control byte besides tabs and line ends.
+// WithoutMark(), or a control byte that is no tab and no line end.
 Result<std::string_view> PlainText(std::string_view text, std::string_view origin);
 
-// The first line of `text` with anything in it, trimmed; empty if there is none. Error (kBadInput):
-// that of PlainText(), or a tab or carriage return is within the line.
+// The first line of `text` that is not blank, trimmed, or an empty text where all lines are blank.
+// Error (kBadInput): that of PlainText(), or a tab or carriage return within the line.
 Result<std::string> FirstLine(std::string_view text, std::string_view origin);
 
 // Removes the first line of `rest` and returns it without its line end.

@@ -237,7 +237,7 @@ TEST_CASE("synchronous training begins from an earlier model") {
   CHECK(task.PrecisionAt1("new", "test-all") > 0.95);
 }
 
-// The names have what ends a value, a line or a comment, what a trimmed value lacks, and no UTF-8.
+// The names have the bytes that end a value, a line or a comment, outer blanks, and no UTF-8.
 TEST_CASE("paths of any bytes are trained on, resumed and begun from") {
   TestRun run;
   const std::string place = run.Path("a#b \" c/ d\t\\e\n[f]=;'g' /\"h\"#\xff\xfe");
@@ -245,7 +245,7 @@ TEST_CASE("paths of any bytes are trained on, resumed and begun from") {
   const std::string data = place + "/ train #1.txt ", test = place + "/\"test\"";
   WriteSamples(data, 1500, 1);
   WriteSamples(test, 200, 2);
-  // What is left of the path when a comment cuts it.
+  // A comment would cut the path to this file.
   WriteSamples(run.Path("a"), 30, 3);
   const std::string first = place + "/run #1", second = place + "/\t run 2 \n";
   const Arguments train = {"train",

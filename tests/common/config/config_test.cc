@@ -232,6 +232,8 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
         "cluster.ini:2: train.exclude_own_features = yes: must be true or false");
   CHECK(ErrorOf("[train]\ndropout_input = 0.96") ==
         "cluster.ini:2: train.dropout_input = 0.96: must be 0 to 0.95");
+  CHECK(ErrorOf("[train]\naudit = -0.5") ==
+        "cluster.ini:2: train.audit = -0.5: must be -1, or 0 to 1");
   CHECK(ErrorOf("[train]\nlabel_smoothing = 1") ==
         "cluster.ini:2: train.label_smoothing = 1: must be auto, or 0 to 0.9");
   CHECK(ErrorOf("[cluster]\nbalance = on") ==

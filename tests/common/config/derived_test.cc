@@ -1,12 +1,16 @@
 // What the configuration derives from data and machine, by hand.
 #include <cmath>
+#include <map>
+#include <set>
 #include <string>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "common/config/config.h"
+#include "common/config/config_keys.h"
 #include "common/config/stored_config.h"
 #include "common/config/value_scale.h"
 #include "tests/common/config/parsed_config.h"
@@ -116,6 +120,110 @@ TEST_CASE("config: resolving keeps what the user chose") {
   CHECK(config.model.active == ActiveSet::kSampled);
   CHECK(config.model.output_init == 0.5f);
   CHECK(config.hash.k == 5);
+}
+
+TEST_CASE("config: dropout and smoothing that were set hold for every kind of model") {
+  for (const char* kind : {"", "[model]\nneurons = centroids\n", "[text]\nformat = words\n",
+                           "[text]\nformat = sessions\n", "[train]\nopen_vocabulary = true\n"}) {
+    CAPTURE(kind);
+    for (const auto& [dropout, smoothing] : {std::pair(0.4f, 0.2f), {0.0f, 0.0f}}) {
+      Config config = Parsed(kind, {fmt::format("train.dropout_hidden={}", dropout),
+                                    fmt::format("train.label_smoothing={}", smoothing)});
+      ResolveConfig(100'000, 100'000, &config);
+      CHECK(config.train.dropout_hidden == dropout);
+      CHECK(config.train.label_smoothing == smoothing);
+      const std::string text = FormatConfig(config);
+      CHECK(text.find(fmt::format("\ndropout_hidden = {}\n", dropout)) != std::string::npos);
+      CHECK(text.find(fmt::format("\nlabel_smoothing = {}\n", smoothing)) != std::string::npos);
+    }
+  }
+}
+
+namespace {
+
+// A value that is legal for `key` and that nobody derives.
+std::string ChosenValue(const ConfigKey& key) {
+  static const std::map<std::string, std::string> values = {
+      {"model.loss", "sigmoid"},
+      {"model.activation", "linear"},
+      {"model.neurons", "learned"},
+      {"model.active", "lsh"},
+      {"model.sharing", "sample"},
+      {"model.tail", "none"},
+      {"model.precision", "fp32"},
+      {"model.products", "fp32"},
+      {"model.input_init", "0.25"},
+      {"model.output_init", "0.25"},
+      {"hash.family", "simhash"},
+      {"hash.k", "3"},
+      {"hash.bin", "4"},
+      {"train.optimizer", "adam"},
+      {"train.moments", "bf16"},
+      {"train.decay", "cosine"},
+      {"train.dropout_hidden", "0.3"},
+      {"train.label_smoothing", "0.3"},
+      {"train.normalize", "3"},
+      {"train.learning_rate", "0.3"},
+      {"train.batch", "40"},
+      {"train.epochs", "3"},
+      {"train.unit_batches", "5"},
+      {"train.audit", "0"},
+      {"cluster.slots", "40"},
+      {"cluster.input_slots", "9"},
+      {"model.hidden", "33"},
+  };
+  const auto found = values.find(key.FullName());
+  return found == values.end() ? "" : found->second;
+}
+
+}  // namespace
+
+TEST_CASE("config: no value that was set is replaced by a derived one") {
+  // Each key for itself, for every kind of data, against what the key has in the table's text.
+  for (const char* kind : {"", "text.format=words", "text.format=sessions", "train.staleness=0"}) {
+    for (const double repeats : {1.0, 100.0}) {
+      for (const ConfigKey& key : ConfigKeys()) {
+        const std::string value = ChosenValue(key);
+        if (value.empty()) continue;
+        Overrides set = {key.FullName() + "=" + value};
+        if (*kind != '\0') set.push_back(kind);
+        const Result<Config> asked = ParseConfig("", "test", set);
+        if (!asked.ok()) continue;  // refused with the reason
+        Config config = *asked;
+        ResolveConfig(5000, 9000, &config, {40'000, repeats});
+        CAPTURE(kind);
+        const std::string resolved = key.field.format(config);
+        const bool told = !LoweredValues(*asked, config, {key.FullName()}).empty();
+        CHECK_MESSAGE((resolved == value || told), key.FullName());
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "config: values above the size of the data are lowered, and those that were set are told") {
+  const Overrides set = {"model.candidates=40", "model.negatives=3000", "model.uniform=20",
+                         "cluster.slots=300", "cluster.input_slots=60"};
+  Config asked = Parsed("", set);
+  const std::set<std::string> given = *GivenKeys("", set);
+  CHECK(given == std::set<std::string>{"model.candidates", "model.negatives", "model.uniform",
+                                       "cluster.slots", "cluster.input_slots"});
+  Config resolved = asked;
+  ResolveConfig(1000, 50, &resolved);
+  CHECK(resolved.cluster.slots == 50);
+  CHECK(LoweredValues(asked, resolved, given) ==
+        std::vector<std::string>{
+            "model.negatives = 3000 is lowered to 50: the data has 50 labels and 1000 features",
+            "cluster.slots = 300 is lowered to 50: the data has 50 labels and 1000 features",
+            "cluster.input_slots = 60 is lowered to 12: the data has 50 labels and 1000 features"});
+  CHECK(LoweredValues(asked, resolved, {}).empty());  // nobody asked for the defaults
+  CHECK(LoweredValues(resolved, resolved, given).empty());
+  asked = Parsed("[train]\nstaleness = 0\nbatch = 64\ntarget_batch = 128\nunit_batches = 5");
+  resolved = asked;
+  ResolveConfig(1000, 500, &resolved);
+  CHECK(LoweredValues(asked, resolved, {"train.unit_batches"}) ==
+        std::vector<std::string>{
+            "train.unit_batches = 5 is lowered to 1: whole units fill a step of 2 batches"});
 }
 
 TEST_CASE("config: words and sessions have linear hidden units and nothing left out") {

@@ -62,8 +62,8 @@ TEST_CASE("token: what surrounds it in its file is no part of it") {
     return ReadToken(path);
   };
   const std::string token = "0123456789abcdefghij";
-  for (const std::string text : {token, token + "\n", token + "\r\n", " " + token + " \t\n",
-                                 "\xef\xbb\xbf" + token + "\r\n", "\n" + token}) {
+  for (const std::string& text : {token, token + "\n", token + "\r\n", " " + token + " \t\n",
+                                  "\xef\xbb\xbf" + token + "\r\n", "\n" + token}) {
     CAPTURE(text);
     REQUIRE(read(text).ok());
     CHECK(*read(text) == token);

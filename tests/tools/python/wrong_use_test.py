@@ -37,14 +37,15 @@ class WrongUse(unittest.TestCase):
 
     def test_values_that_are_no_numbers(self):
         for value, message in ((np.nan, "contains NaN"), (np.inf, "contains infinity"),
-                               (1e300, "too large for dtype..float32")):
+                               (1e300, "too large for dtype..float32"),
+                               (2e9, "the value 2e.09, at most 1e.09 is taken; scale the data")):
             X = self.X.copy()
             X[3, 2] = value
             self.fit_refuses(message, X, self.y)
             self.fit_refuses(message, scipy.sparse.csr_matrix(X), self.y)
             self.refuses(message, self.model.predict, X)
-        self.refuses("sample 1: its values are too large", self.model.predict,
-                     [[0] * 6, [3e38] * 6])
+        self.refuses("the value -3e.38, at most 1e.09 is taken", self.model.predict,
+                     [[0] * 6, [-3e38] * 6])
         self.fit_refuses("Complex data not supported", self.X * 1j, self.y)
 
     def test_x_of_another_shape(self):

@@ -183,7 +183,7 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
       {R"({"vector": [1, 0, 0, 0]})",
        "the model was trained on text: give a text, not a \"vector\""},
       {R"({"features": {"1": 1e38}})",
-       "feature 1 has the value 1e+38; values lie between -1e6 and 1e6"},
+       "feature 1 has the value 1e+38; values lie between -1e+09 and 1e+09"},
       {R"({"features": {"99": 1}})", "feature 99 is not below the model's 4"},
   };
   for (const auto& [body, message] : wrong) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/app/executable.h"
+#include "common/app/limits.h"
 #include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/base/process.h"
@@ -16,10 +17,11 @@
 #include "common/data/data_order.h"
 #include "common/data/measures/metrics.h"
 #include "common/data/measures/sample_lengths.h"
-#include "common/data/whole_file.h"
+#include "common/security/small_file.h"
 #include "common/text/samples.h"
 #include "scheduler/balance/model_size.h"
 #include "tools/dslide/bench/engine_bench.h"
+#include "tools/dslide/cluster/given_once.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/plan/calibration.h"
@@ -31,7 +33,6 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kMostIds = 1u << 31;
 constexpr uint32_t kBatches = kGeneratedBatches;  // that stand for all of the data
 constexpr double kLeastGain = 0.05;               // of a further node
 constexpr uint32_t kMostNodesShown = 64;
@@ -107,8 +108,8 @@ Result<Task> GenerateTask(const ParsedArguments& arguments, Config config) {
     const char* name;
     uint32_t* value;
     uint32_t max;
-  } const numbers[] = {{"features", &sizes.features, kMostIds},
-                       {"labels", &sizes.labels, kMostIds},
+  } const numbers[] = {{"features", &sizes.features, kMostFeatures},
+                       {"labels", &sizes.labels, kMostLabels},
                        {"samples", &samples, UINT32_MAX},
                        {"features-per-sample", &sizes.features_per_sample, 10000},
                        {"labels-per-sample", &sizes.labels_per_sample, 1000}};
@@ -140,6 +141,8 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
   Result<Config> config = LoadConfig(arguments.Get("config"), *overrides);
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
+  DSLIDE_RETURN_IF_ERROR(
+      CheckGivenOnce(arguments, {{"servers", "cluster.servers"}, {"workers", "cluster.workers"}}));
   if (!GivesSizes(arguments) && !config->train.data.empty()) return ReadTask(*std::move(config));
   if (arguments.Has("data")) {
     return BadInput("--data and sizes such as --features: give one of them");
@@ -219,7 +222,7 @@ Status ReadRates(const ParsedArguments& arguments, PlanInput* input) {
     input->core_speed = *speed;
     return {};
   }
-  Result<std::string> file = ReadWholeFile(text);
+  const Result<std::string> file = ReadPlainText(text);
   DSLIDE_RETURN_IF_ERROR(file);
   Result<std::vector<EpochRates>> rates = RatesFromJson(*file);
   if (!rates.ok()) return BadInput(fmt::format("--rates {}: {}", text, rates.error().message));

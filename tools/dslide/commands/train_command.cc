@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "common/app/executable.h"
+#include "common/app/limits.h"
 #include "common/base/address.h"
 #include "common/base/log.h"
+#include "common/config/config_keys.h"
+#include "tools/dslide/cluster/given_once.h"
 #include "tools/dslide/cluster/launcher.h"
 #include "tools/dslide/cluster/process_count.h"
 #include "tools/dslide/commands/commands.h"
@@ -22,8 +25,6 @@ namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr uint64_t kMostMemoryMb = uint64_t{1} << 24;  // of cluster.memory_mb
 
 // The run directory that the user names, or a new one.
 Result<std::string> RunDirectory(const ParsedArguments& arguments) {
@@ -76,12 +77,13 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
   Result<Config> config = LoadConfig(launch->config_file, launch->overrides, open);
   DSLIDE_RETURN_IF_ERROR(config);
   DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
-  constexpr uint32_t kMaxProcesses = 1024;
+  DSLIDE_RETURN_IF_ERROR(
+      CheckGivenOnce(arguments, {{"servers", "cluster.servers"}, {"workers", "cluster.workers"}}));
   Result<uint32_t> servers = config->cluster.servers;
-  if (arguments.Has("servers")) servers = arguments.Number("servers", 1, kMaxProcesses);
+  if (arguments.Has("servers")) servers = arguments.Number("servers", 1, kMostStartedServers);
   DSLIDE_RETURN_IF_ERROR(servers);
   Result<uint32_t> workers = config->cluster.workers;
-  if (arguments.Has("workers")) workers = arguments.Number("workers", 0, kMaxProcesses);
+  if (arguments.Has("workers")) workers = arguments.Number("workers", 0, kMostStartedWorkers);
   DSLIDE_RETURN_IF_ERROR(workers);
   Result<std::string> notice =
       JudgeProcesses({*servers, *workers, CoresOfThisMachine(), MemoryOfThisMachine()});
@@ -93,7 +95,10 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
     launch->overrides.push_back(fmt::format("cluster.executors={}", LaunchedExecutors(*servers)));
   }
   DSLIDE_RETURN_IF_ERROR(ShareMemory(config->cluster.memory_mb, *servers, launch));
-  OpenServers(config->cluster, &launch->of_servers);
+  // The configuration of a run that goes on has every key.
+  const auto given = GivenKeys(arguments.Get("config"), arguments.All("set"));
+  DSLIDE_RETURN_IF_ERROR(given);
+  if (!given->contains("cluster.server_bind")) OpenServers(config->cluster, &launch->of_servers);
   if (config->cluster.scheduler_bind == kLaunchedBind) {
     launch->overrides.push_back(fmt::format("cluster.scheduler_bind={}", kLaunchedBind));
   }

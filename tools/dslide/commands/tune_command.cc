@@ -10,6 +10,7 @@
 
 #include "common/app/config_paths.h"
 #include "common/app/executable.h"
+#include "common/app/limits.h"
 #include "common/base/nearest.h"
 #include "common/config/config_fields.h"
 #include "common/data/numbers/number_file.h"
@@ -17,6 +18,7 @@
 #include "common/data/whole_file.h"
 #include "common/text/record_file.h"
 #include "common/text/tokens.h"
+#include "tools/dslide/cluster/given_once.h"
 #include "tools/dslide/cluster/launcher.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/data/data_paths.h"
@@ -28,7 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint32_t kMostMinutes = 60 * 24 * 30;
-constexpr uint32_t kMostProcesses = 1024;
 
 // fputs, because a closed pipe behind standard output must not end the tuning.
 void Say(const std::string& text) {
@@ -46,8 +47,8 @@ Status ReadNumbers(const ParsedArguments& arguments, TuneTask* task) {
   };
   for (const Option& option : {Option{"minutes", 1, kMostMinutes, &task->minutes},
                                Option{"candidates", 2, kMostCandidates, &task->candidates},
-                               Option{"servers", 1, kMostProcesses, &task->servers},
-                               Option{"workers", 1, kMostProcesses, &task->workers}}) {
+                               Option{"servers", 1, kMostStartedServers, &task->servers},
+                               Option{"workers", 1, kMostStartedWorkers, &task->workers}}) {
     if (!arguments.Has(option.name)) continue;
     const Result<uint32_t> number = arguments.Number(option.name, option.min, option.max);
     DSLIDE_RETURN_IF_ERROR(number);
@@ -127,8 +128,11 @@ Result<TuneTask> NewTask(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(CheckNotLent(*config));
   task.base = std::move(*config);
   task.servers = task.base.cluster.servers;
-  task.workers = std::max(1u, task.base.cluster.workers);
+  task.workers = task.base.cluster.workers;
+  DSLIDE_RETURN_IF_ERROR(
+      CheckGivenOnce(arguments, {{"servers", "cluster.servers"}, {"workers", "cluster.workers"}}));
   DSLIDE_RETURN_IF_ERROR(ReadOptions(arguments, &task));
+  if (task.workers == 0) return BadInput("cluster.workers = 0: a trial needs one at least");
   DSLIDE_RETURN_IF_ERROR(CheckData(task.base));
   MakePathsAbsolute(&task.base);
   task.base.cluster.servers = task.servers;

@@ -8,10 +8,12 @@
 #include <set>
 #include <string_view>
 
+#include "common/app/limits.h"
 #include "common/base/check.h"
 #include "common/base/nearest.h"
 #include "common/base/random.h"
 #include "common/config/config_keys.h"
+#include "common/config/small_text.h"
 
 namespace dslide {
 namespace {
@@ -40,6 +42,11 @@ std::string ValueOf(const Config& config, const std::string& name) {
   return key->field.format(config);
 }
 
+// The value that a candidate has without the search; dropout may be derived.
+std::string StartingValue(const Config& base, const Config& effective, const std::string& name) {
+  return ValueOf(name == kDropout ? effective : base, name);
+}
+
 void Set(const std::string& name, const std::string& value, Config* config) {
   DSLIDE_CHECK(FindConfigKey(name)->field.parse(value, config));
 }
@@ -55,18 +62,12 @@ Error Refused(const std::string& text, const std::string& why) {
   return BadInput(fmt::format("--search {}: {}", Printable(text), why));
 }
 
-std::string Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
-}
-
 // The values of "a, b,c" as the configuration writes them; each may be used with `base`.
 Status AddValues(const std::string& text, std::string_view list, const Config& base,
                  SearchAxis* axis) {
   for (bool more = true; more;) {
     const size_t comma = list.find(',');
-    std::string value = Trimmed(list.substr(0, comma));
+    std::string value(Trimmed(list.substr(0, comma)));
     more = comma != std::string_view::npos;
     if (more) list.remove_prefix(comma + 1);
     if (value.empty()) return Refused(text, "a value is empty");
@@ -123,7 +124,7 @@ std::optional<Candidate> Combine(const Config& base, const Config& effective,
   candidate.weight = WeightOf(config, base);
   for (const SearchAxis& axis : axes) {
     const std::string value = ValueOf(config, axis.key);
-    if (value != ValueOf(base, axis.key)) candidate.settings[axis.key] = value;
+    if (value != StartingValue(base, effective, axis.key)) candidate.settings[axis.key] = value;
   }
   if (!WithSettings(base, candidate.settings).ok()) return std::nullopt;
   return candidate;
@@ -185,18 +186,18 @@ Result<std::vector<SearchAxis>> ParseSearches(const std::vector<std::string>& te
 }
 
 std::vector<SearchAxis> DefaultAxes(const Config& base, const Config& effective) {
-  constexpr uint32_t kMostHidden = 8192;
   const uint32_t hidden = base.model.hidden, epochs = base.train.epochs;
   SearchAxis widths{kHidden, {}}, lengths{kEpochs, {}}, dropouts{kDropout, {}};
   if (!base.model.dense.empty()) AddOnce(HiddenText(base.model), &widths.values);
-  for (const uint32_t h : {hidden, std::max(1u, hidden / 2), std::min(kMostHidden, hidden * 2)}) {
+  for (const uint32_t h :
+       {hidden, std::max(1u, hidden / 2), std::min(kMostHiddenUnits, hidden * 2)}) {
     if (base.model.dense.empty()) AddOnce(std::to_string(h), &widths.values);
   }
   const uint32_t least = std::min(LeastEpochs(effective), epochs);
   for (const uint32_t e : {epochs, std::max(least, epochs / 2), epochs + epochs / 2}) {
-    AddOnce(std::to_string(std::min(e, 1'000'000u)), &lengths.values);
+    AddOnce(std::to_string(std::min(e, kMostEpochs)), &lengths.values);
   }
-  AddOnce(ValueOf(base, kDropout), &dropouts.values);
+  AddOnce(StartingValue(base, effective, kDropout), &dropouts.values);
   for (const double share : {0.0, 0.05, 0.1, 0.2, 0.35}) {
     AddOnce(NumberText(share), &dropouts.values);
   }

@@ -18,6 +18,8 @@ def setting(key: str, value: Any) -> str:
     """`section.key=value` as the executables read it."""
     if isinstance(value, bool):
         value = "true" if value else "false"
+    if isinstance(value, (bytes, os.PathLike)):
+        value = os.fsdecode(value)
     return f"{key}={value}"
 
 

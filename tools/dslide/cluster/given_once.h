@@ -1,0 +1,16 @@
+// Options of commands that stand for keys of the configuration.
+#pragma once
+
+#include <initializer_list>
+#include <utility>
+
+#include "common/app/command_line.h"
+#include "common/base/error.h"
+
+namespace dslide {
+
+// Refuses an option beside --set of the key that it stands for: {"servers", "cluster.servers"}.
+Status CheckGivenOnce(const ParsedArguments& arguments,
+                      std::initializer_list<std::pair<const char*, const char*>> options);
+
+}  // namespace dslide
