@@ -12,7 +12,7 @@ class CsvQuotes {
 
   explicit CsvQuotes(char separator) : separator_(separator) {}
 
-  // What the next byte of the record is. kQuote: it is no part of the text.
+  // Classifies the next byte of the record. A kQuote is not part of the text.
   Byte Next(char c) {
     switch (state_) {
       case State::kBegin:
@@ -32,7 +32,7 @@ class CsvQuotes {
     for (const char c : bytes) Next(c);
   }
 
-  // Whether the record goes on behind a line end.
+  // Whether a line end here belongs to the record.
   bool is_open() const { return state_ == State::kQuoted; }
 
  private:

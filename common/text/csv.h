@@ -24,9 +24,9 @@ struct CsvColumns {
   char separator = ',';
   std::vector<CsvField> fields;  // by column
 
-  // Of a header that has a text or a title, and another field besides; nullopt: it is none.
+  // The columns of a header that names a text or a title, and another field; nullopt: of none.
   static std::optional<CsvColumns> Find(std::string_view header, const FieldNames& names);
-  // The same of a file that is said to be CSV: one field is enough.
+  // The columns of a file that the user or the model calls CSV: a text or a title is enough.
   static Result<CsvColumns> Parse(std::string_view header, const FieldNames& names);
 
   bool Has(CsvField field) const;

@@ -279,7 +279,7 @@ bool Unpack(const flatbuffers::Vector<uint8_t>* bytes, const flatbuffers::Vector
   return true;
 }
 
-// False: there is no such format of records.
+// Returns false for an unknown format of records.
 bool ReadDataFormat(const wire::Preprocessor& stored, TextConfig* text) {
   if (stored.data_fields() != nullptr) text->fields = stored.data_fields()->str();
   if (stored.data_format() == nullptr) return true;

@@ -32,7 +32,7 @@ Error Contradicts(const std::string& path, const HeadLines& head, const Contradi
       found.lines, Plural(head.lines.size(), "line"), found.lines == 1 ? "is" : "are"));
 }
 
-// A file that was opened, and what its first lines look like. The stream is at its beginning.
+// An open file and the format that its first lines have. The stream is at its beginning.
 struct Beginning {
   TextStream stream;
   FieldNames names;

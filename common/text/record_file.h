@@ -38,7 +38,7 @@ class RecordFile {
 
   RecordFormat format() const { return rules_.format; }
   const RecordRules& rules() const { return rules_; }
-  // Of CSV, as it is written; else empty.
+  // The header line of CSV; empty in other formats.
   const std::string& header() const { return header_; }
   // A record of CSV may have several lines.
   TextStream* stream() { return &stream_; }
@@ -65,7 +65,7 @@ struct RecordFile::Opened {
   std::optional<TextStream> other;  // kPlain, unless it was named; numbers
   std::string first_line;           // that is not blank
 
-  // Of `other`; an error if it is none with numbers.
+  // The samples of `other`; an error if the file has no numbers.
   Result<NumberFile> Numbers();
   std::string path;
 };

@@ -23,7 +23,7 @@ enum class RecordFormat { kJsonLines, kFastText, kTsv, kPlainText, kCsv };
 // "JSON lines", ...
 std::string_view NameOf(RecordFormat format);
 
-// The same as a value of text.format.
+// The value of text.format for a format of records.
 TextFormat TextFormatOf(RecordFormat format);
 // nullopt: numbers, words, sessions, or "look".
 std::optional<RecordFormat> RecordFormatOf(TextFormat format);
@@ -38,7 +38,7 @@ struct DataFormat {
   std::string fields;                        // text.fields
   bool is_model = false;                     // what a model was trained on; false: the user's word
 };
-// Of the configuration of a run.
+// The format that a run's configuration names.
 DataFormat DataFormatOf(const TextConfig& text);
 
 // The whole lines at the beginning of a file that are not blank. The views are into the text.
@@ -53,8 +53,8 @@ struct HeadLines {
   std::vector<uint64_t> numbers;  // of the lines in the text, from 1
 };
 
-// What a file looks like that begins with these lines; REQUIRES one at least. kPlain: like none of
-// the others. A file is fastText or TSV if 1 % of its lines have labels, and CSV if its first line
+// The format of a file that begins with these lines; REQUIRES one at least. kPlain: no other one
+// fits. A file is fastText or TSV if 1 % of its lines have labels, and CSV if its first line
 // names columns.
 TextFormat FormatOf(const HeadLines& head, const FieldNames& fields);
 

@@ -290,7 +290,7 @@ Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile 
   return loaded;
 }
 
-// Whether it does not say what format its training data had, as older ones.
+// Whether the preprocessor lacks the format of its training data, as older ones do.
 bool IsLookedAt(const Preprocessor& preprocessor) {
   return preprocessor.config().format == TextFormat::kRecords;
 }

@@ -59,7 +59,7 @@ struct ModelInput {
   const Preprocessor* preprocessor = nullptr;
   ModelSize size;
   BadRecords bad_records = BadRecords::kLeaveOut;
-  // Of the file, as the user says; nullopt: that of the model's training data.
+  // The format that the user names; nullopt: the one of the model's training data.
   std::optional<DataFormat> named = {};
 };
 

@@ -94,7 +94,7 @@ Status SegmentMaker::FindFormat(bool ended) {
   }
   if (format == RecordFormat::kCsv) {
     return BadInput(
-        fmt::format("{}: is CSV, whose header a run that goes on would lack; write JSON lines to "
+        fmt::format("{}: is CSV, whose header a resumed run would lack; write JSON lines to "
                     "it (dslide data "
                     "convert)",
                     kStream));

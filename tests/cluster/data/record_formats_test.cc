@@ -97,7 +97,7 @@ TEST_CASE("a first line without a label: trained, measured and predicted as the 
     CHECK(Contains(run.last_output(), is_tsv ? "TSV" : "fastText"));
     CHECK(run.PrecisionOn(run.Path("train")) > 0.98);
 
-    // Labels are no words: the wrong ones change nothing.
+    // A wrong label changes nothing: labels are not read as words.
     Write(run.Path("new"),
           first + (is_tsv ? "a red thing\tis blue\n" : "a red thing __label__blue\n"));
     CHECK(run.Predicted(run.Path("new"))[1] == (is_tsv ? "is red" : "red"));

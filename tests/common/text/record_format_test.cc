@@ -81,7 +81,7 @@ TEST_CASE("format: a line that the head cuts does not count") {
   const HeadLines head(std::string_view(text).substr(0, HeadLines::kBytes));
   CHECK(head.lines.back() == line);
   CHECK(head.numbers.back() == head.lines.size());
-  // One line of more than that is what there is.
+  // The file has one line, which is longer than the head.
   text = R"({"text": ")" + std::string(2 * HeadLines::kBytes, 'x');
   CHECK(Seen(text.substr(0, HeadLines::kBytes)) == TextFormat::kJson);
 }
@@ -112,7 +112,7 @@ TEST_CASE("format: a file that contradicts the named or stored one is refused") 
   CHECK(numbers.WhyNot(Trained(TextFormat::kJson)).find("has numbers") != std::string::npos);
 }
 
-TEST_CASE("format: single lines of another one are no contradiction") {
+TEST_CASE("format: a few lines of another format do not contradict it") {
   const DataFileOf few(Repeated(R"({"text": "a"})", 99) + "oops\n");
   CHECK(few.OpenedAs(Trained(TextFormat::kJson)) == RecordFormat::kJsonLines);
   CHECK(DataFileOf("{\"text\": \"a\"}\noops\n{\"text\": \"b\"}\n")

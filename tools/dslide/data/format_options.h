@@ -14,7 +14,7 @@ void DeclareFormatOptions(CommandLine* line);
 // Errors (kBadInput) name the option.
 Result<DataFormat> FormatFrom(const ParsedArguments& arguments);
 
-// What the options say of a file for a model; what they leave open is as in its training data.
+// The options of a file for a model. The training data decides what they leave open.
 struct NamedFormat {
   std::optional<TextFormat> format;
   std::optional<std::string> fields;

@@ -59,7 +59,7 @@ std::string PredictionFile::JsonLine(const RankedLabels& ranking, uint32_t begin
   return line + "}\n";
 }
 
-// What stands for the predictions of a record that cannot be read.
+// The line of a record that cannot be read.
 std::string PredictionFile::ErrorLine(std::string error) const {
   if (format_.json) {
     const auto replace = nlohmann::json::error_handler_t::replace;  // a path may not be UTF-8

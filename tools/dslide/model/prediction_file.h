@@ -3,7 +3,7 @@
 //   text   label:score label:score ...      best first; after a name comes a tab, not a space
 //   JSON   {"id":...,"labels":[...],"scores":[...]}    `id` if the sample has one
 //
-// Of a record that cannot be read the line says why: "cannot be read: FILE:LINE: ...", as JSON
+// The line of a record that cannot be read says why: "cannot be read: FILE:LINE: ...", as JSON
 // {"error":"FILE:LINE: ...","labels":[],"scores":[]}.
 //
 // A score is the label's logit, which ranks the labels of one sample. Labels are names if the model
