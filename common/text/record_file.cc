@@ -41,7 +41,7 @@ struct Beginning {
   std::optional<Error> contradiction;  // to a format of records
 };
 
-Result<Beginning> Begin(const std::string& path, const DataFormat& format) {
+Result<Beginning> Begin(const std::string& path, const DataFormat& format, bool counts) {
   const Result<FieldNames> names = FieldNames::Parse(format.fields);
   DSLIDE_RETURN_IF_ERROR(names);
   Result<TextStream> stream = TextStream::Open(path);
@@ -57,12 +57,13 @@ Result<Beginning> Begin(const std::string& path, const DataFormat& format) {
     return BadInput(fmt::format(
         "{}: is one JSON array; write its objects one a line (jq -c '.[]' does so)", path));
   }
+  const TextFormat seen = FormatOf(head, *names);
+  const bool is_json = format.format == TextFormat::kJson && seen == TextFormat::kJson;
   std::optional<Error> contradiction;
-  if (const auto records = RecordFormatOf(format.format)) {
+  if (const auto records = RecordFormatOf(format.format); records && !(is_json && counts)) {
     const auto found = ContradictionOf(*records, head);
     if (found) contradiction = Contradicts(path, head, *found, format);
   }
-  const TextFormat seen = FormatOf(head, *names);
   std::string first_line(head.lines.front());
   return Beginning{*std::move(stream), *names, seen, std::move(first_line),
                    std::move(contradiction)};
@@ -95,7 +96,7 @@ Status RecordFile::ReadHeader() {
 }
 
 Result<RecordFile::Opened> RecordFile::TryOpen(const std::string& path, const DataFormat& format) {
-  Result<Beginning> begin = Begin(path, format);
+  Result<Beginning> begin = Begin(path, format, /*counts=*/true);
   DSLIDE_RETURN_IF_ERROR(begin);
   if (begin->contradiction) return *begin->contradiction;
   const bool looks = format.format == TextFormat::kRecords;
@@ -143,18 +144,17 @@ Result<RecordFile> RecordFile::OpenLines(const std::string& path, const DataForm
   return RecordFile(path, std::move(rules), *std::move(stream));
 }
 
-Result<RecordFile> RecordFile::Open(const std::string& path, const DataFormat& format,
-                                    bool wants_labels) {
+Result<RecordFile> RecordFile::Open(const std::string& path, const DataFormat& format, Use use) {
   const Error numbers = BadInput(fmt::format(
       "{}: has numbers, but the model was trained on text; give text in a format of records, or "
       "name its format by --format",
       path));
   if (MatrixPathsOf(path) || IsNumbers(format.format)) return numbers;
-  Result<Beginning> begin = Begin(path, format);
+  Result<Beginning> begin = Begin(path, format, use != Use::kPredict);
   DSLIDE_RETURN_IF_ERROR(begin);
   const bool looks = format.format == TextFormat::kRecords;
   if ((looks || format.is_model) && IsNumbers(begin->seen)) return numbers;
-  const bool may_be_plain = looks || (format.is_model && !wants_labels);
+  const bool may_be_plain = looks || (format.is_model && use != Use::kLabels);
   std::optional<RecordFormat> records = RecordFormatOf(looks ? begin->seen : format.format);
   if (!records) {
     return BadInput(fmt::format("{}: is read as records by a model of text", path));

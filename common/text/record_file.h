@@ -23,10 +23,16 @@ class RecordFile {
   // Errors (kBadInput) name the file: a line that contradicts the format as a whole, or the header
   // of CSV.
   static Result<Opened> TryOpen(const std::string& path, const DataFormat& format = {});
+  // Why a model reads a file.
+  enum class Use {
+    kPredict,  // each record
+    kSamples,  // those that can be read, whose caller counts the others (unreadable.h)
+    kLabels    // the same, with labels
+  };
   // For a model of text: numbers are an error. A file that looks like plain text is read so
-  // whatever the model's format, unless its labels are wanted.
-  static Result<RecordFile> Open(const std::string& path, const DataFormat& format,
-                                 bool wants_labels = false);
+  // whatever the model's format, unless its labels are wanted. Lines that are no JSON in a file
+  // that has it in most are left to a caller that counts them.
+  static Result<RecordFile> Open(const std::string& path, const DataFormat& format, Use use);
 
   // For a model of words or sessions, where a line is a sample: its text, or JSON.
   static Result<RecordFile> OpenLines(const std::string& path, const DataFormat& format);

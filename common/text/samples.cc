@@ -213,7 +213,7 @@ Result<TrainingSamples> LoadTrainingTokens(const std::string& path, const Traini
 }
 
 Result<Encoded> EncodeFile(const std::string& path, const ModelInput& model) {
-  Result<RecordFile> file = RecordFile::Open(path, FormatOfInput(model), /*wants_labels=*/true);
+  Result<RecordFile> file = RecordFile::Open(path, FormatOfInput(model), RecordFile::Use::kLabels);
   DSLIDE_RETURN_IF_ERROR(file);
   std::vector<Preprocessor::Encoder> encoders = Encoders(*model.preprocessor);
   return EncodeAll(&*file, *model.preprocessor, encoders.size(),
@@ -492,9 +492,11 @@ Result<SampleReader> SampleReader::Open(const std::string& path, const ModelInpu
     return SampleReader(path, *std::move(file));
   }
   const bool of_tokens = IsOfTokens(model.preprocessor->config());
+  const RecordFile::Use use = lines == Lines::kExpanded ? RecordFile::Use::kLabels
+                              : skip_blank              ? RecordFile::Use::kSamples
+                                                        : RecordFile::Use::kPredict;
   Result<RecordFile> file =
-      of_tokens ? OpenLines(path, model, lines)
-                : RecordFile::Open(path, FormatOfInput(model), lines == Lines::kExpanded);
+      of_tokens ? OpenLines(path, model, lines) : RecordFile::Open(path, FormatOfInput(model), use);
   DSLIDE_RETURN_IF_ERROR(file);
   return SampleReader(*std::move(file), model, skip_blank, of_tokens ? lines : Lines::kWhole);
 }

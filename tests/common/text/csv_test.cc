@@ -26,7 +26,8 @@ ReadFile Read(const std::string& text, const std::string& fields = "") {
   const std::string path = directory.path() + "/a.csv";
   std::ofstream(path, std::ios::binary) << text;
   ReadFile read;
-  Result<RecordFile> file = RecordFile::Open(path, {TextFormat::kCsv, fields});
+  Result<RecordFile> file =
+      RecordFile::Open(path, {TextFormat::kCsv, fields}, RecordFile::Use::kLabels);
   REQUIRE_MESSAGE(file.ok(), (file.ok() ? "" : file.error().message));
   while (true) {
     const auto line = file->stream()->Next();

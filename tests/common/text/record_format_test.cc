@@ -21,6 +21,8 @@ std::string Repeated(const std::string& line, int count) {
 
 TextFormat Seen(const std::string& text) { return FormatOf(HeadLines(text), {}); }
 
+using Use = RecordFile::Use;
+
 class DataFileOf {
  public:
   explicit DataFileOf(const std::string& text) : path_(directory_.path() + "/data") {
@@ -28,12 +30,12 @@ class DataFileOf {
   }
   const std::string& path() const { return path_; }
 
-  std::string WhyNot(const DataFormat& format, bool wants_labels = true) const {
-    const Result<RecordFile> file = RecordFile::Open(path_, format, wants_labels);
+  std::string WhyNot(const DataFormat& format, Use use = Use::kLabels) const {
+    const Result<RecordFile> file = RecordFile::Open(path_, format, use);
     return file.ok() ? "" : file.error().message.substr(directory_.path().size() + 1);
   }
-  RecordFormat OpenedAs(const DataFormat& format, bool wants_labels = true) const {
-    const Result<RecordFile> file = RecordFile::Open(path_, format, wants_labels);
+  RecordFormat OpenedAs(const DataFormat& format, Use use = Use::kLabels) const {
+    const Result<RecordFile> file = RecordFile::Open(path_, format, use);
     REQUIRE_MESSAGE(file.ok(), (file.ok() ? "" : file.error().message));
     return file->format();
   }
@@ -118,15 +120,20 @@ TEST_CASE("format: a few lines of another format do not contradict it") {
   CHECK(DataFileOf("{\"text\": \"a\"}\noops\n{\"text\": \"b\"}\n")
             .OpenedAs(Trained(TextFormat::kJson)) == RecordFormat::kJsonLines);
   const DataFileOf more(Repeated(R"({"text": "a"})", 196) + Repeated("oops", 2));
-  CHECK(more.WhyNot(Trained(TextFormat::kJson)).starts_with("data:197: 'oops' is not JSON"));
+  CHECK(more.WhyNot(Trained(TextFormat::kJson), Use::kPredict)
+            .starts_with("data:197: 'oops' is not JSON"));
+  // Training and evaluation count these among the records that cannot be read.
+  CHECK(more.OpenedAs(Trained(TextFormat::kJson), Use::kLabels) == RecordFormat::kJsonLines);
 }
 
 TEST_CASE("format: plain lines are texts to predict for any model, and no labels") {
   const DataFileOf plain("red boat\n\ngreen tree\n");
-  CHECK(plain.OpenedAs(Trained(TextFormat::kJson), false) == RecordFormat::kPlainText);
-  CHECK(plain.WhyNot(Trained(TextFormat::kJson), true).starts_with("data:1: 'red boat' is not"));
-  CHECK(plain.WhyNot({TextFormat::kJson, "", false}, false).starts_with("data:1: 'red boat'"));
-  CHECK(plain.OpenedAs(Trained(TextFormat::kTsv), false) == RecordFormat::kTsv);
+  CHECK(plain.OpenedAs(Trained(TextFormat::kJson), Use::kPredict) == RecordFormat::kPlainText);
+  CHECK(plain.WhyNot(Trained(TextFormat::kJson), Use::kLabels)
+            .starts_with("data:1: 'red boat' is not"));
+  CHECK(plain.WhyNot({TextFormat::kJson, "", false}, Use::kPredict)
+            .starts_with("data:1: 'red boat'"));
+  CHECK(plain.OpenedAs(Trained(TextFormat::kTsv), Use::kPredict) == RecordFormat::kTsv);
 }
 
 TEST_CASE("format: names are those of text.format") {

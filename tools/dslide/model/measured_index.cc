@@ -47,7 +47,8 @@ Result<SparseRows> FirstSamples(const std::string& path, const Model& model,
 // The same of a stream's file, to which somebody writes. Lines that are no records are left out, as
 // in training.
 Result<SparseRows> FirstRecords(const std::string& path, const Preprocessor& preprocessor) {
-  Result<RecordFile> file = RecordFile::Open(path, DataFormatOf(preprocessor.config()));
+  Result<RecordFile> file =
+      RecordFile::Open(path, DataFormatOf(preprocessor.config()), RecordFile::Use::kSamples);
   DSLIDE_RETURN_IF_ERROR(file);
   Preprocessor::Encoder encoder(preprocessor);
   SparseRows rows;
