@@ -84,9 +84,9 @@ Status Export(const ParsedArguments& arguments) {
   options.int8_only = rows == "int8";
   options.index = format == Format::kModel;
   options.data = *data;
-  const Result<NamedFormat> named = NamedFormatFrom(arguments);
-  DSLIDE_RETURN_IF_ERROR(named);
-  options.format = *named;
+  const Result<NamedFormat> data_format = NamedFormatFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(data_format);
+  options.format = *data_format;
   options.has_data = true;
   options.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const auto start = std::chrono::steady_clock::now();
