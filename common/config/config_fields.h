@@ -163,7 +163,7 @@ Field Text(Section Config::*section, std::string Section::*member) {
 
 // A command for a shell.
 template <typename Section>
-Field Command(Section Config::*section, std::string Section::*member) {
+Field ShellCommand(Section Config::*section, std::string Section::*member) {
   Field field = Text(section, member);
   field.kind = ValueKind::kCommand;
   return field;

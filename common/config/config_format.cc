@@ -19,7 +19,7 @@ void StartSection(const std::string& section, std::string* current, std::string*
 
 // "key = value", and "key =" rather than a trailing space.
 std::string KeyLine(const ConfigKey& key, const Config& config) {
-  const std::string value = Quoted(key.field.format(config));
+  const std::string value = QuotedValue(key.field.format(config));
   return value.empty() ? key.name + " =\n" : fmt::format("{} = {}\n", key.name, value);
 }
 

@@ -354,9 +354,10 @@ std::vector<ConfigKey> CheckpointKeys() {
       {section, "keep", "checkpoints that stay, the newest", Number(kIn, &C::keep, 1, 10'000)},
       {section, "quota_mb", "what the run directory with its checkpoints may take; 0: any",
        Number(kIn, &C::quota_mb, 0, 1u << 30)},
-      {section, "hook", "shell command after each checkpoint; empty: none", Command(kIn, &C::hook)},
+      {section, "hook", "shell command after each checkpoint; empty: none",
+       ShellCommand(kIn, &C::hook)},
       {section, "shard_hook", "the same on a server's machine, for its part",
-       Command(kIn, &C::shard_hook), kFree, kServersOwn},
+       ShellCommand(kIn, &C::shard_hook), kFree, kServersOwn},
       {section, "hook_timeout_s", "a hook that runs for longer is ended, and has failed",
        Number(kIn, &C::hook_timeout_s, 1, kDayS), kFree, kServersOwn},
   };

@@ -116,7 +116,7 @@ bool NeedsQuotes(std::string_view value) {
          Trimmed(value).size() != value.size() || !IsUtf8(value);
 }
 
-std::string Quoted(std::string_view value) {
+std::string QuotedValue(std::string_view value) {
   if (!NeedsQuotes(value)) return std::string(value);
   std::string text = "\"";
   while (!value.empty()) text += TakeWritten(&value);

@@ -36,6 +36,6 @@ WrittenValue ReadValue(std::string_view line, Comments comments = Comments::kAll
 bool NeedsQuotes(std::string_view value);
 
 // `value` so that ReadValue() gives it back: in quotes if it needs them.
-std::string Quoted(std::string_view value);
+std::string QuotedValue(std::string_view value);
 
 }  // namespace dslide

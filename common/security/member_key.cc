@@ -143,7 +143,7 @@ Result<MemberKey> ReadKeyFile(const std::string& path) {
 
 Status WriteKeyFile(const std::string& path, const MemberKey& key, const std::string& comment) {
   std::string text = fmt::format("# {}. Who has it can join: keep it secret.\n", comment);
-  if (!key.scheduler.empty()) text += fmt::format("scheduler = {}\n", Quoted(key.scheduler));
+  if (!key.scheduler.empty()) text += fmt::format("scheduler = {}\n", QuotedValue(key.scheduler));
   if (key.scheduler_key) text += fmt::format("scheduler_key = {}\n", TextOf(*key.scheduler_key));
   if (key.secret_key) text += fmt::format("secret_key = {}\n", TextOf(*key.secret_key));
   return WriteSecretFile(path, text);

@@ -50,17 +50,17 @@ TEST_CASE("quoted: what is written is read again, whatever bytes it has") {
   for (const std::string plain :
        {"", "/a b/c.txt", "a\"b", "\xc3\xa9\xf0\x9f\x98\x80", "a\\b", "x=y", "[x]", ";"}) {
     CAPTURE(plain);
-    CHECK(Quoted(plain) == plain);
+    CHECK(QuotedValue(plain) == plain);
   }
-  CHECK(Quoted("/a#b") == R"("/a#b")");
-  CHECK(Quoted("\"a\"") == R"("\"a\"")");
-  CHECK(Quoted("a\n\x7f\\") == R"("a\n\x7f\\")");
+  CHECK(QuotedValue("/a#b") == R"("/a#b")");
+  CHECK(QuotedValue("\"a\"") == R"("\"a\"")");
+  CHECK(QuotedValue("a\n\x7f\\") == R"("a\n\x7f\\")");
   // No UTF-8: a lone byte, a surrogate, a character in more bytes than it needs, one cut off.
-  CHECK(Quoted("\xff\xc3\xa9") == "\"\\xff\xc3\xa9\"");
-  CHECK(Quoted("\xed\xa0\x80") == R"("\xed\xa0\x80")");
-  CHECK(Quoted("\xc0\xaf") == R"("\xc0\xaf")");
-  CHECK(Quoted("\xe2\x82") == R"("\xe2\x82")");
-  CHECK(Quoted(" a") == R"(" a")");
+  CHECK(QuotedValue("\xff\xc3\xa9") == "\"\\xff\xc3\xa9\"");
+  CHECK(QuotedValue("\xed\xa0\x80") == R"("\xed\xa0\x80")");
+  CHECK(QuotedValue("\xc0\xaf") == R"("\xc0\xaf")");
+  CHECK(QuotedValue("\xe2\x82") == R"("\xe2\x82")");
+  CHECK(QuotedValue(" a") == R"(" a")");
   Random random(7);
   for (int i = 0; i < 20'000; ++i) {
     static constexpr std::string_view kBytes = " \t\n\r\"\\#=[]x0fan\x01\x7f\x80\xff";
@@ -69,7 +69,7 @@ TEST_CASE("quoted: what is written is read again, whatever bytes it has") {
       value += random.Below(4) == 0 ? static_cast<char>(1 + random.Below(255))
                                     : kBytes[random.Below(kBytes.size())];
     }
-    const std::string written = Quoted(value);
+    const std::string written = QuotedValue(value);
     REQUIRE(written.find('\n') == std::string::npos);
     REQUIRE(ReadValue(" " + written + "  # why\r").text == value);
   }

@@ -118,7 +118,8 @@ TEST_CASE_FIXTURE(Fixture, "a gradient far above those of others is refused befo
 }
 
 TEST_CASE_FIXTURE(Fixture, "a small batch is not far above others, a heavy weight is") {
-  EmbedPush whole{kBatch, Matrix(512, 4), {}};
+  EmbedPush whole;
+  whole.gradient = Matrix(512, 4);
   for (uint32_t i = 0; i < 512; ++i) *whole.gradient.row(i) = 1.0f / 512;
   for (uint32_t n = 0; n < 40; ++n) {
     whole.batch.index = n;
