@@ -247,13 +247,13 @@ Result<std::vector<Assignment>> ReadIni(std::string_view text, std::string_view 
   std::string_view rest = *unmarked;
   for (size_t number = 1; !rest.empty(); ++number) {
     const std::string_view whole = NextLine(&rest);
-    const std::string_view line = Trimmed(whole.substr(0, whole.find('#')));
+    const std::string_view line = Stripped(whole.substr(0, whole.find('#')));
     const size_t equals = whole.find('=');
     if (line.empty()) continue;
     if (line.starts_with('[') && line.ends_with(']')) {
-      prefix = fmt::format("{}.", Trimmed(line.substr(1, line.size() - 2)));
+      prefix = fmt::format("{}.", Stripped(line.substr(1, line.size() - 2)));
     } else if (line.find('=') != std::string_view::npos) {
-      assignments.push_back({fmt::format("{}{}", prefix, Trimmed(whole.substr(0, equals))),
+      assignments.push_back({fmt::format("{}{}", prefix, Stripped(whole.substr(0, equals))),
                              ReadValue(whole.substr(equals + 1)), number});
     } else {
       return BadInput(fmt::format("{}:{}: must be \"key = value\" or \"[section]\": {}", origin,
@@ -279,7 +279,7 @@ Status SetFromIni(std::string_view text, std::string_view origin, Builder* build
 // "key=value" or "key = value" with '=' at `equals`. The value of a word has no outer blanks.
 Assignment OverrideOf(std::string_view text, size_t equals) {
   const std::string_view left = text.substr(0, equals), right = text.substr(equals + 1);
-  Assignment assignment = {std::string(Trimmed(left)), {}};
+  Assignment assignment = {std::string(Stripped(left)), {}};
   const ConfigKey* key = FindConfigKey(assignment.name);
   const bool as_it_is =
       key != nullptr && key->field.kind != ValueKind::kWord && left == assignment.name;
@@ -376,7 +376,7 @@ Result<std::set<std::string>> GivenKeys(const std::string& path, const Overrides
   DSLIDE_RETURN_IF_ERROR(assignments);
   for (const Assignment& assignment : *assignments) names.insert(assignment.name);
   for (const std::string& override : overrides) {
-    names.emplace(Trimmed(std::string_view(override).substr(0, override.find('='))));
+    names.emplace(Stripped(std::string_view(override).substr(0, override.find('='))));
   }
   return names;
 }

@@ -72,7 +72,7 @@ Field Normalize() {
   return field;
 }
 
-Field Audit() {
+Field AuditShare() {
   Field field = Number(&Config::train, &TrainConfig::audit, -1.0f, 1.0f);
   field.allowed = "-1, or 0 to 1";
   field.parse = [share = field.parse](std::string_view text, Config* config) {

@@ -193,7 +193,7 @@ Field HiddenLayers();
 Field Normalize();
 
 // train.audit: -1, which is derived, or a share.
-Field Audit();
+Field AuditShare();
 
 // A number of epochs, or kMostSegments, which is derived for streams alone.
 Field Epochs();

@@ -205,7 +205,7 @@ std::vector<ConfigKey> TrainKeys() {
        "samples per step if staleness >= 0, a multiple of batch; 0: one batch",
        Number(kIn, &T::target_batch, 0, 1u << 24), kFixed},
       {section, "audit", "share of batches that a second worker trains, to compare; -1: auto",
-       Audit()},
+       AuditShare()},
       {section, "evaluate_samples", "test samples drawn after an epoch; the last is on all",
        Number(kIn, &T::evaluate_samples, 1, kMaxUint32)},
       {section, "probe_batches", "batches from one measurement of active-set recall to the next",

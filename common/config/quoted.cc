@@ -40,7 +40,7 @@ std::optional<std::string> Unquoted(std::string_view line, Comments comments) {
     const char c = line.front();
     line.remove_prefix(1);
     if (c == '"') {
-      line = Trimmed(line);
+      line = Stripped(line);
       const bool comment = comments == Comments::kAllowed && line.starts_with('#');
       return line.empty() || comment ? std::optional(text) : std::nullopt;
     }
@@ -94,11 +94,11 @@ std::string TakeWritten(std::string_view* rest) {
 }  // namespace
 
 WrittenValue ReadValue(std::string_view line, Comments comments) {
-  line = Trimmed(line);
+  line = Stripped(line);
   const size_t comment =
       comments == Comments::kAllowed ? std::min(line.find('#'), line.size()) : line.size();
   WrittenValue value;
-  value.plain = Trimmed(line.substr(0, comment));
+  value.plain = Stripped(line.substr(0, comment));
   if (std::optional<std::string> text = Unquoted(line, comments)) {
     value.text = *std::move(text);
     value.quoted = true;
@@ -113,7 +113,7 @@ WrittenValue ReadValue(std::string_view line, Comments comments) {
 bool NeedsQuotes(std::string_view value) {
   const auto breaks = [](char c) { return c == '#' || IsControlByte(c); };
   return value.starts_with('"') || std::ranges::any_of(value, breaks) ||
-         Trimmed(value).size() != value.size() || !IsUtf8(value);
+         Stripped(value).size() != value.size() || !IsUtf8(value);
 }
 
 std::string QuotedValue(std::string_view value) {

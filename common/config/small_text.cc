@@ -20,7 +20,7 @@ Error ControlByte(std::string_view text, size_t at, std::string_view origin) {
 
 bool IsControlByte(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
 
-std::string_view Trimmed(std::string_view text) {
+std::string_view Stripped(std::string_view text) {
   const size_t begin = text.find_first_not_of(kBlank);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
@@ -46,8 +46,8 @@ Result<std::string_view> PlainText(std::string_view text, std::string_view origi
 Result<std::string> FirstLine(std::string_view text, std::string_view origin) {
   const Result<std::string_view> plain = PlainText(text, origin);
   DSLIDE_RETURN_IF_ERROR(plain);
-  std::string_view rest = Trimmed(*plain);
-  const std::string_view line = Trimmed(NextLine(&rest));
+  std::string_view rest = Stripped(*plain);
+  const std::string_view line = Stripped(NextLine(&rest));
   const auto found = std::ranges::find_if(line, IsControlByte);
   if (found == line.end()) return std::string(line);
   return ControlByte(*plain, static_cast<size_t>(&*found - plain->data()), origin);

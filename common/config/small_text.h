@@ -13,7 +13,7 @@ namespace dslide {
 bool IsControlByte(char c);
 
 // `text` without blanks, tabs and line ends at its beginning and end.
-std::string_view Trimmed(std::string_view text);
+std::string_view Stripped(std::string_view text);
 
 // `text` without the byte order mark of UTF-8 at its beginning. Error (kBadInput): it is UTF-16.
 Result<std::string_view> WithoutMark(std::string_view text, std::string_view origin);

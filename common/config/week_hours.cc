@@ -47,19 +47,19 @@ std::optional<int> ParseMinute(std::string_view text) {
 }  // namespace
 
 std::optional<WeekHours::Part> WeekHours::ParsePart(std::string_view text) {
-  text = Trimmed(text);
+  text = Stripped(text);
   Part part;
   part.days = kEveryDay;
   if (const size_t space = text.find_first_of(" \t"); space != std::string_view::npos) {
     const std::optional<uint8_t> days = ParseDays(text.substr(0, space));
     if (!days) return std::nullopt;
     part.days = *days;
-    text = Trimmed(text.substr(space));
+    text = Stripped(text.substr(space));
   }
   const size_t dash = text.find('-');
   if (dash == std::string_view::npos) return std::nullopt;
-  const std::optional<int> begin = ParseMinute(Trimmed(text.substr(0, dash)));
-  const std::optional<int> end = ParseMinute(Trimmed(text.substr(dash + 1)));
+  const std::optional<int> begin = ParseMinute(Stripped(text.substr(0, dash)));
+  const std::optional<int> end = ParseMinute(Stripped(text.substr(dash + 1)));
   if (!begin || !end || *begin == *end || *begin == kMinutesOfDay) return std::nullopt;
   part.begin = *begin;
   part.end = *end;

@@ -78,7 +78,7 @@ Result<KeyRing> KeyRing::Read(const std::string& path) {
   KeyRing ring;
   std::string_view rest = *text;
   for (int number = 1; !rest.empty(); ++number) {
-    const std::string_view line = Trimmed(NextLine(&rest));
+    const std::string_view line = Stripped(NextLine(&rest));
     if (line.empty() || line.starts_with('#')) continue;
     const std::optional<Grant> grant = GrantFrom(std::string(line));
     if (!grant) {

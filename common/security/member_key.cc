@@ -129,10 +129,11 @@ Result<MemberKey> ReadKeyFile(const std::string& path) {
   std::string_view rest = *text;
   for (int number = 1; !rest.empty(); ++number) {
     const std::string_view line = NextLine(&rest);
-    if (Trimmed(line.substr(0, line.find('#'))).empty()) continue;
+    if (Stripped(line.substr(0, line.find('#'))).empty()) continue;
     const size_t equals = line.find('=');
     if (equals == std::string_view::npos ||
-        !SetField(Trimmed(line.substr(0, equals)), ReadValue(line.substr(equals + 1)).text, &key)) {
+        !SetField(Stripped(line.substr(0, equals)), ReadValue(line.substr(equals + 1)).text,
+                  &key)) {
       return BadInput(fmt::format(
           "{}:{}: expected scheduler = ADDRESS, scheduler_key = KEY or secret_key = KEY", path,
           number));

@@ -58,7 +58,7 @@ std::string_view BearerToken(std::string_view authorization) {
   for (size_t i = 0; i < kScheme.size(); ++i) {
     if (std::tolower(static_cast<unsigned char>(authorization[i])) != kScheme[i]) return "";
   }
-  return Trimmed(authorization.substr(kScheme.size()));
+  return Stripped(authorization.substr(kScheme.size()));
 }
 
 Result<std::string> ReadToken(const std::string& path) {

@@ -103,7 +103,7 @@ Status Allow(const ParsedArguments& arguments) {
   grant.members = *members;
   std::optional<PublicKey> own;
   if (arguments.Has("public")) {
-    own = PublicKeyFrom(Trimmed(arguments.Get("public")));
+    own = PublicKeyFrom(Stripped(arguments.Get("public")));
     if (!own) {
       return BadInput(fmt::format("--public {}: is no public key; dslide keygen prints one",
                                   Printable(arguments.Get("public"))));

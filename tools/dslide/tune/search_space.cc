@@ -67,7 +67,7 @@ Status AddValues(const std::string& text, std::string_view list, const Config& b
                  SearchAxis* axis) {
   for (bool more = true; more;) {
     const size_t comma = list.find(',');
-    std::string value(Trimmed(list.substr(0, comma)));
+    std::string value(Stripped(list.substr(0, comma)));
     more = comma != std::string_view::npos;
     if (more) list.remove_prefix(comma + 1);
     if (value.empty()) return Refused(text, "a value is empty");
@@ -143,7 +143,7 @@ Result<SearchAxis> ParseSearch(const std::string& text, const Config& base) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return Refused(text, "must be section.key=value,value");
   SearchAxis axis;
-  axis.key = Trimmed(std::string_view(text).substr(0, equals));
+  axis.key = Stripped(std::string_view(text).substr(0, equals));
   const ConfigKey* key = FindConfigKey(axis.key);
   if (key == nullptr) {
     // The configuration names the nearest key.
