@@ -212,7 +212,7 @@ uint32_t FormatOf(const TextConfig& config) {
 
 // Takes the line of a key out, if there is one behind `begin`.
 void EraseKey(const std::string& key, size_t begin, std::string* text) {
-  const size_t line = text->find("\n" + key + " = ", begin);
+  const size_t line = text->find("\n" + key + " =", begin);
   if (line != std::string::npos) text->erase(line, text->find('\n', line + 1) - line);
 }
 
