@@ -1,5 +1,4 @@
-// Which requests `dslide serve` answers, by their headers alone, and what its responses say
-// besides.
+// Screens the requests of `dslide serve` by their headers, and adds headers to its responses.
 #pragma once
 
 #include <optional>
@@ -19,7 +18,7 @@ class RequestScreen {
       : token_(std::move(token)), origins_(std::move(origins)) {}
 
   // The response to a request that no model is asked for: to a preflight, or to one without the
-  // token. Nullopt: it goes on.
+  // token. Nullopt: the router handles it.
   std::optional<HttpResponse> Answer(const HttpRequest& request) const;
   HttpResponse::Headers HeadersFor(const HttpRequest& request) const {
     return origins_.HeadersFor(request);
