@@ -70,11 +70,13 @@ void SchedulerShell::TendLedger() {
                          : "the ledger is written again; training goes on");
 }
 
-// Heartbeats and requests for the status are answered while other messages wait for the ledger, so
-// that members and observers do not take the scheduler for dead. Neither answer depends on entries.
+// Heartbeats and observers are answered while other messages wait for the ledger, so that nobody
+// takes the scheduler for dead. Nothing that they do depends on entries.
 void SchedulerShell::SendWhatIsFree(SchedulerCore::Effects* effects) {
-  const auto is_held = [](const auto& out) {
-    return !std::holds_alternative<HeartbeatReply>(*out.body);
+  const auto is_held = [&](const auto& out) {
+    const Member* member = core_.roster().At(out.to);
+    const bool observes = member != nullptr && member->role == Role::kObserver;
+    return !observes && !std::holds_alternative<HeartbeatReply>(*out.body);
   };
   const auto free = std::stable_partition(effects->send.begin(), effects->send.end(), is_held);
   std::for_each(free, effects->send.end(), [&](auto& out) { Send(std::move(out)); });

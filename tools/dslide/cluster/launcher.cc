@@ -299,6 +299,7 @@ Status Launcher::OnMemberEnd(Child* child) {
   // The scheduler stops the run, and is about to end itself.
   const bool dismissed = process.exit_code() == ExitCode(ErrorKind::kPreempted);
   if (dismissed && (stopping_ || SchedulerEnds())) return {};
+  if (stopping_ && process.WantsRestart() && SchedulerEnds()) return {};
   if (process.WantsRestart()) return StartAgain(child);
   if (process.exit_code() == 0) return {};
   if (child->kind == Kind::kServer) {
