@@ -281,7 +281,7 @@ TEST_CASE("paths of any bytes are trained on, resumed and begun from") {
   CHECK(of(second).data == data);
   CHECK(run.Run("dslide", {"evaluate", "--checkpoint", second, "--data", test}) == 0);
   CHECK(run.Run("dslide", {"ledger", "verify", second}) == 0);
-  CHECK(run.Run("dslide", {"runs", "list", place, "--json"}) == 0);
+  CHECK(run.Run("dslide", {"run", "list", place, "--json"}) == 0);
 }
 
 TEST_CASE("what a run cannot begin from is named in one line, and nothing is left") {
