@@ -127,20 +127,17 @@ const CommandLine::Declared* CommandLine::Find(std::string_view name) const {
 Error CommandLine::UnknownOption(const std::string& given) const {
   std::vector<std::string> known;
   for (const Declared& option : options_) known.push_back("--" + option.name);
+  const std::string* nearest = Nearest(given, known);
+  std::string remedy = nearest == nullptr ? "--help lists the known ones"
+                                          : fmt::format("did you mean {}?", *nearest);
   // People give keys of the configuration as options, too.
-  const size_t options = known.size();
+  size_t distance = nearest == nullptr ? 2 : std::min<size_t>(2, EditDistance(given, *nearest));
   const bool has_keys = Find("set") != nullptr && Find("help-config") != nullptr;
   for (const ConfigKey& key : ConfigKeys()) {
-    if (has_keys) known.push_back("--" + key.name);
-  }
-  const std::string* nearest = Nearest(given, known);
-  std::string remedy = "--help lists the known ones";
-  if (nearest != nullptr) {
-    const auto at = static_cast<size_t>(nearest - known.data());
-    const std::string meant =
-        at < options ? *nearest
-                     : fmt::format("--set {}=...", ConfigKeys()[at - options].FullName());
-    remedy = fmt::format("did you mean {}?", meant);
+    const size_t from_key = has_keys ? EditDistance(given, "--" + key.name) : distance;
+    if (from_key >= distance) continue;
+    distance = from_key;
+    remedy = fmt::format("did you mean --set {}=...?", key.FullName());
   }
   return BadInput(fmt::format("unknown option {}; {}", Printable(given), remedy));
 }

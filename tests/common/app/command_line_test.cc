@@ -98,6 +98,7 @@ TEST_CASE("command line: a key of the configuration that is given as an option")
         "unknown option --epoch; did you mean --set train.epochs=...?");
   CHECK(ErrorOf(line, {"--data", "x"}) ==
         "unknown option --data; did you mean --set train.data=...?");
+  CHECK(ErrorOf(line, {"--bogus"}) == "unknown option --bogus; --help lists the known ones");
   CHECK(ErrorOf(line, {"--server", "2"}) == "unknown option --server; did you mean --servers?");
 }
 
