@@ -8,8 +8,8 @@
 
 #include "common/config/limits.h"
 #include "common/data/dataset.h"
-#include "common/data/json_depth.h"
 #include "common/data/text_stream.h"
+#include "common/text/records/json_depth.h"
 
 namespace dslide {
 

@@ -7,7 +7,7 @@
 #include "common/checkpoint/layout.h"
 #include "common/data/whole_file.h"
 #include "common/data/xc_reader.h"
-#include "common/text/words.h"
+#include "common/text/records/words.h"
 
 namespace dslide {
 

@@ -34,7 +34,7 @@ enum class WirePrecision { kBf16, kFp32, kInt8 };
 enum class Wire { kAuto, kBf16, kFp32, kInt8 };
 enum class Balance { kAuto, kOff };
 // How a line of a data file is read. kRecords: the files themselves tell which of the next ones it
-// is (common/text/record_format.h).
+// is (common/text/records/record_format.h).
 enum class TextFormat {
   kRecords,
   kJson,

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/random.h"
-#include "common/text/line_blocks.h"
+#include "common/text/records/line_blocks.h"
 
 namespace dslide {
 namespace {

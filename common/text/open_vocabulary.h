@@ -27,7 +27,7 @@
 
 #include "common/config/config.h"
 #include "common/text/preprocessor.h"
-#include "common/text/record.h"
+#include "common/text/records/record.h"
 #include "common/text/terms.h"
 
 namespace dslide {

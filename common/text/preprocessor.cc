@@ -11,8 +11,8 @@
 #include "common/base/plural.h"
 #include "common/base/random.h"
 #include "common/text/hashed_terms.h"
-#include "common/text/line_blocks.h"
-#include "common/text/record_file.h"
+#include "common/text/records/line_blocks.h"
+#include "common/text/records/record_file.h"
 #include "preprocessor_generated.h"
 
 namespace dslide {

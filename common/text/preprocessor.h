@@ -14,7 +14,7 @@
 
 #include "common/base/error.h"
 #include "common/data/dataset.h"
-#include "common/text/record.h"
+#include "common/text/records/record.h"
 #include "common/text/tokens.h"
 #include "common/text/vectorizer.h"
 

@@ -11,7 +11,7 @@
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/data/measures/label_counts.h"
-#include "common/text/line_blocks.h"
+#include "common/text/records/line_blocks.h"
 #include "common/text/tokens.h"
 
 namespace dslide {

@@ -16,10 +16,10 @@
 #include "common/data/dataset.h"
 #include "common/data/measures/metrics.h"
 #include "common/data/numbers/number_file.h"
-#include "common/text/first_look.h"
 #include "common/text/preprocessor.h"
-#include "common/text/record_file.h"
-#include "common/text/record_format.h"
+#include "common/text/records/first_look.h"
+#include "common/text/records/record_file.h"
+#include "common/text/records/record_format.h"
 
 namespace dslide {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "common/text/line_blocks.h"
+#include "common/text/records/line_blocks.h"
 
 namespace dslide {
 namespace {

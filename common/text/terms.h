@@ -22,8 +22,8 @@
 
 #include "common/config/config.h"
 #include "common/stem/stemmer.h"
-#include "common/text/record.h"
-#include "common/text/words.h"
+#include "common/text/records/record.h"
+#include "common/text/records/words.h"
 
 namespace dslide {
 

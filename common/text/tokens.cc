@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "common/text/line_blocks.h"
+#include "common/text/records/line_blocks.h"
 
 namespace dslide {
 namespace {

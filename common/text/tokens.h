@@ -16,8 +16,8 @@
 #include "common/data/text_stream.h"
 #include "common/data/token_samples.h"
 #include "common/stem/stemmer.h"
-#include "common/text/unreadable.h"
-#include "common/text/words.h"
+#include "common/text/records/unreadable.h"
+#include "common/text/records/words.h"
 
 namespace dslide {
 

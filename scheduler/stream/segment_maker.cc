@@ -10,7 +10,7 @@
 #include "common/base/plural.h"
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/data/text_stream.h"
-#include "common/text/record_file.h"
+#include "common/text/records/record_file.h"
 
 namespace dslide {
 namespace {

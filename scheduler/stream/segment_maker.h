@@ -12,8 +12,8 @@
 
 #include "common/base/error.h"
 #include "common/config/config.h"
-#include "common/text/first_look.h"
 #include "common/text/open_vocabulary.h"
+#include "common/text/records/first_look.h"
 #include "scheduler/base/run_inputs.h"
 #include "scheduler/stream/stored_segment.h"
 

@@ -10,7 +10,7 @@
 
 #include "common/base/error.h"
 #include "common/text/open_vocabulary.h"
-#include "common/text/record.h"
+#include "common/text/records/record.h"
 #include "common/wire/messages.h"
 
 namespace dslide {

@@ -16,7 +16,7 @@
 #include "common/base/process.h"
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/stored_preprocessor.h"
-#include "common/text/record_file.h"
+#include "common/text/records/record_file.h"
 #include "common/text/samples.h"
 #include "scheduler/stream/segment_maker.h"
 #include "scheduler/stream/segment_shelf.h"

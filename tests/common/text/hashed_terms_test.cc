@@ -11,8 +11,8 @@
 
 #include "common/base/random.h"
 #include "common/base/temporary_directory.h"
-#include "common/text/line_blocks.h"
 #include "common/text/preprocessor.h"
+#include "common/text/records/line_blocks.h"
 
 namespace dslide {
 namespace {

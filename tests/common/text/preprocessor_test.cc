@@ -11,7 +11,7 @@
 
 #include "common/base/random.h"
 #include "common/base/temporary_directory.h"
-#include "common/text/line_blocks.h"
+#include "common/text/records/line_blocks.h"
 #include "common/text/samples.h"
 
 namespace dslide {

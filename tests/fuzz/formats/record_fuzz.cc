@@ -1,5 +1,5 @@
 // A line of text with labels, in each of the formats for it, and its way to features.
-#include "common/text/record.h"
+#include "common/text/records/record.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/data/json_depth.h"
+#include "common/text/records/json_depth.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tools/dslide/cluster/status_text.h"
 

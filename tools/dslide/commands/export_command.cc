@@ -13,8 +13,8 @@
 #include "common/model/model_file.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/data/data_paths.h"
-#include "tools/dslide/data/format_options.h"
 #include "tools/dslide/export/exports.h"
+#include "tools/dslide/model/format_options.h"
 #include "tools/dslide/model/model_argument.h"
 #include "tools/dslide/model/model_source.h"
 

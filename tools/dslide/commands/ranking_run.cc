@@ -11,7 +11,7 @@
 #include "common/data/measures/metrics.h"
 #include "server/executor/executor.h"
 #include "tools/dslide/data/data_paths.h"
-#include "tools/dslide/data/format_options.h"
+#include "tools/dslide/model/format_options.h"
 #include "tools/dslide/model/model_argument.h"
 #include "tools/dslide/model/search_choice.h"
 

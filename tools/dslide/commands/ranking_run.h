@@ -15,7 +15,7 @@
 #include "common/model/ranker.h"
 #include "common/text/samples.h"
 #include "common/wire/messages.h"
-#include "tools/dslide/data/format_options.h"
+#include "tools/dslide/model/format_options.h"
 #include "tools/dslide/model/inference.h"
 
 namespace dslide {

@@ -16,7 +16,7 @@
 #include "common/data/numbers/number_file.h"
 #include "common/data/text_stream.h"
 #include "common/data/whole_file.h"
-#include "common/text/record_file.h"
+#include "common/text/records/record_file.h"
 #include "common/text/tokens.h"
 #include "tools/dslide/cluster/given_once.h"
 #include "tools/dslide/cluster/launcher.h"

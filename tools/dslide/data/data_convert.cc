@@ -22,11 +22,11 @@
 #include "common/text/samples.h"
 #include "tools/dslide/data/data_commands.h"
 #include "tools/dslide/data/data_paths.h"
-#include "tools/dslide/data/format_options.h"
 #include "tools/dslide/data/number_writer.h"
 #include "tools/dslide/data/progress_line.h"
 #include "tools/dslide/data/record_writer.h"
 #include "tools/dslide/data/sample_lines.h"
+#include "tools/dslide/model/format_options.h"
 
 namespace dslide {
 namespace {

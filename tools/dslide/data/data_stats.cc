@@ -10,15 +10,15 @@
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/config/value_scale.h"
-#include "common/text/first_look.h"
-#include "common/text/line_blocks.h"
-#include "common/text/words.h"
+#include "common/text/records/first_look.h"
+#include "common/text/records/line_blocks.h"
+#include "common/text/records/words.h"
 #include "tools/dslide/data/data_commands.h"
 #include "tools/dslide/data/data_paths.h"
-#include "tools/dslide/data/format_options.h"
 #include "tools/dslide/data/progress_line.h"
 #include "tools/dslide/data/sample_lines.h"
 #include "tools/dslide/data/statistics.h"
+#include "tools/dslide/model/format_options.h"
 
 namespace dslide {
 namespace {

@@ -1,5 +1,5 @@
-// Writes records in one of the formats for them (common/text/record.h). An output has its name once
-// it is complete.
+// Writes records in one of the formats for them (common/text/records/record.h). An output has its
+// name once it is complete.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/data/text_writer.h"
-#include "common/text/record.h"
+#include "common/text/records/record.h"
 
 namespace dslide {
 

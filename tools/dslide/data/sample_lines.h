@@ -10,7 +10,7 @@
 
 #include "common/base/error.h"
 #include "common/data/numbers/number_file.h"
-#include "common/text/record_file.h"
+#include "common/text/records/record_file.h"
 
 namespace dslide {
 

@@ -15,7 +15,7 @@
 #include "common/model/model_file.h"
 #include "common/run/combine.h"
 #include "common/run/slot_rows.h"
-#include "common/text/line_blocks.h"
+#include "common/text/records/line_blocks.h"
 #include "scheduler/balance/model_size.h"
 #include "server/executor/gather.h"
 #include "server/storage/checkpoint.h"

@@ -8,7 +8,7 @@
 
 #include "common/data/text_stream.h"
 #include "common/model/index_probes.h"
-#include "common/text/record_file.h"
+#include "common/text/records/record_file.h"
 #include "common/text/samples.h"
 
 namespace dslide {

@@ -8,7 +8,7 @@
 #include "common/base/error.h"
 #include "common/model/model.h"
 #include "common/model/model_file.h"
-#include "tools/dslide/data/format_options.h"
+#include "tools/dslide/model/format_options.h"
 
 namespace dslide {
 

@@ -8,8 +8,8 @@
 
 #include "common/base/nearest.h"
 #include "common/base/plural.h"
-#include "common/data/json_depth.h"
 #include "common/data/text_stream.h"
+#include "common/text/records/json_depth.h"
 
 namespace dslide {
 

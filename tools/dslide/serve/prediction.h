@@ -9,7 +9,7 @@
 
 #include "common/app/limits.h"
 #include "common/model/ranker.h"
-#include "common/text/record.h"
+#include "common/text/records/record.h"
 
 namespace dslide {
 

@@ -8,7 +8,7 @@
 #include "common/base/process.h"
 #include "common/math/kernels.h"
 #include "common/model/top_k.h"
-#include "common/text/line_blocks.h"
+#include "common/text/records/line_blocks.h"
 #include "common/text/tokens.h"
 
 namespace dslide {

@@ -15,7 +15,7 @@
 #include "common/base/process.h"
 #include "common/math/kernels.h"
 #include "common/text/preprocessor.h"
-#include "common/text/record.h"
+#include "common/text/records/record.h"
 #include "tools/python/module/number_file.h"
 
 namespace dslide {

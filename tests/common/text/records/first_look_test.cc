@@ -1,4 +1,4 @@
-#include "common/text/first_look.h"
+#include "common/text/records/first_look.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "common/text/words.h"
+#include "common/text/records/words.h"
 
 #include <unicode/brkiter.h>
 #include <unicode/bytestream.h>

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "common/text/record.h"
+#include "common/text/records/record.h"
 
 namespace dslide {
 

@@ -1,4 +1,4 @@
-#include "common/text/record_format.h"
+#include "common/text/records/record_format.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include "common/config/config_keys.h"
 #include "common/data/numbers/number_file.h"
 #include "common/data/text_stream.h"
-#include "common/text/csv.h"
-#include "common/text/record.h"
+#include "common/text/records/csv.h"
+#include "common/text/records/record.h"
 
 namespace dslide {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/text/words.h"
+#include "common/text/records/words.h"
 
 #include <doctest/doctest.h>
 

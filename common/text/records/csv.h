@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/text/field_names.h"
+#include "common/text/records/field_names.h"
 
 namespace dslide {
 

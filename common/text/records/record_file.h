@@ -9,10 +9,10 @@
 #include "common/base/error.h"
 #include "common/data/numbers/number_file.h"
 #include "common/data/text_stream.h"
-#include "common/text/line_blocks.h"
-#include "common/text/record.h"
-#include "common/text/record_format.h"
-#include "common/text/unreadable.h"
+#include "common/text/records/line_blocks.h"
+#include "common/text/records/record.h"
+#include "common/text/records/record_format.h"
+#include "common/text/records/unreadable.h"
 
 namespace dslide {
 

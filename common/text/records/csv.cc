@@ -1,4 +1,4 @@
-#include "common/text/csv.h"
+#include "common/text/records/csv.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "common/text/unreadable.h"
+#include "common/text/records/unreadable.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "common/data/json_depth.h"
+#include "common/text/records/json_depth.h"
 
 #include <doctest/doctest.h>
 

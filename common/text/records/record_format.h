@@ -13,7 +13,7 @@
 
 #include "common/base/error.h"
 #include "common/config/config.h"
-#include "common/text/field_names.h"
+#include "common/text/records/field_names.h"
 
 namespace dslide {
 

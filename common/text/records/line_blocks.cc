@@ -1,4 +1,4 @@
-#include "common/text/line_blocks.h"
+#include "common/text/records/line_blocks.h"
 
 namespace dslide {
 

@@ -1,4 +1,4 @@
-#include "common/text/record.h"
+#include "common/text/records/record.h"
 
 #include <doctest/doctest.h>
 

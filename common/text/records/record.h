@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/text/csv.h"
-#include "common/text/field_names.h"
-#include "common/text/record_format.h"
+#include "common/text/records/csv.h"
+#include "common/text/records/field_names.h"
+#include "common/text/records/record_format.h"
 
 namespace dslide {
 

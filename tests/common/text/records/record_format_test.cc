@@ -1,4 +1,4 @@
-#include "common/text/record_format.h"
+#include "common/text/records/record_format.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/temporary_directory.h"
-#include "common/text/record_file.h"
+#include "common/text/records/record_file.h"
 
 namespace dslide {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/data/dataset.h"
-#include "common/text/record.h"
+#include "common/text/records/record.h"
 
 namespace dslide {
 

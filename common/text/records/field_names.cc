@@ -1,4 +1,4 @@
-#include "common/text/field_names.h"
+#include "common/text/records/field_names.h"
 
 #include <fmt/format.h>
 

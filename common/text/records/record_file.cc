@@ -1,4 +1,4 @@
-#include "common/text/record_file.h"
+#include "common/text/records/record_file.h"
 
 #include <fmt/format.h>
 

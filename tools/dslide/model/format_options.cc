@@ -1,4 +1,4 @@
-#include "tools/dslide/data/format_options.h"
+#include "tools/dslide/model/format_options.h"
 
 #include <fmt/format.h>
 

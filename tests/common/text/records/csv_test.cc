@@ -1,4 +1,4 @@
-#include "common/text/csv.h"
+#include "common/text/records/csv.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/temporary_directory.h"
-#include "common/text/record_file.h"
+#include "common/text/records/record_file.h"
 
 namespace dslide {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/text/record.h"
+#include "common/text/records/record.h"
 
 #include <fmt/format.h>
 
@@ -14,10 +14,10 @@
 #include "common/base/nearest.h"
 #include "common/base/plural.h"
 #include "common/data/dataset.h"
-#include "common/data/json_depth.h"
 #include "common/data/text_stream.h"
-#include "common/text/label_taker.h"
-#include "common/text/words.h"
+#include "common/text/records/json_depth.h"
+#include "common/text/records/label_taker.h"
+#include "common/text/records/words.h"
 
 namespace dslide {
 namespace {

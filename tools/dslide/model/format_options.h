@@ -5,7 +5,7 @@
 
 #include "common/app/command_line.h"
 #include "common/base/error.h"
-#include "common/text/record_format.h"
+#include "common/text/records/record_format.h"
 #include "common/text/samples.h"
 
 namespace dslide {
