@@ -268,6 +268,7 @@ TEST_CASE("samples without labels are counted, and a test file without labels is
     for (const bool json : {false, true}) {
       Arguments arguments = With(evaluate, {run.Path(name)});
       if (json) arguments.push_back("--json");
+      if (samples == 2) arguments.insert(arguments.end(), {"--format", "plain"});
       CHECK(run.Run("dslide", arguments) == 2);
       CHECK(run.last_output().empty());
       CHECK(Contains(run.last_errors(), ": nothing to measure: none of " + std::to_string(samples) +
