@@ -306,7 +306,7 @@ struct TextStream::QuotedLine {
 
 Result<std::optional<std::string_view>> TextStream::Next() {
   if (failure_) return *failure_;
-  if (at_end_ && begin_ == end_ && line_ > 0) return std::optional<std::string_view>();
+  if (has_ended_) return std::optional<std::string_view>();
   if (!std::exchange(is_cut_, false)) line_ += 1 + std::exchange(joined_, 0);
   size_t searched = 0;  // bytes of the line known to hold no line end
   std::optional<QuotedLine> quoted;
@@ -322,7 +322,10 @@ Result<std::optional<std::string_view>> TextStream::Next() {
       searched = line_end + 1;
       continue;
     }
-    if (at_end_ && rest.empty()) return std::optional<std::string_view>();
+    if (at_end_ && rest.empty()) {
+      has_ended_ = true;
+      return std::optional<std::string_view>();
+    }
     if (at_end_ && quoted) return TakeLastQuoted(&*quoted, rest);
     if (at_end_) return TakeLine(rest.size(), 0);
     searched = rest.size();

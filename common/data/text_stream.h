@@ -98,8 +98,9 @@ class TextStream {
   std::vector<char> buffer_;  // [begin_, end_) is decoded and not yet returned
   size_t begin_ = 0;
   size_t end_ = 0;
-  size_t last_begin_ = 0;  // of the line that Next returned
-  bool at_end_ = false;
+  size_t last_begin_ = 0;    // of the line that Next returned
+  bool at_end_ = false;      // nothing is left to decode, which Peek() may have found out
+  bool has_ended_ = false;   // Next has said so
   size_t longest_part_ = 0;  // 0: lines are whole
   bool is_cut_ = false;      // more of the line that Next returned last comes
   uint64_t line_ = 0;
