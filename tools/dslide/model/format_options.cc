@@ -10,7 +10,8 @@
 namespace dslide {
 
 void DeclareFormatOptions(CommandLine* line) {
-  line->Option("format", "FORMAT", "of the file: " + FindConfigKey("text.format")->field.allowed);
+  line->Option("format", "FORMAT",
+               "of the file: " + FindConfigKey("text.format")->field.allowed_in_full);
   line->Option("fields", "FIELD:NAME,...", "names of fields in JSON and CSV (text.fields)");
 }
 
@@ -21,7 +22,7 @@ Result<NamedFormat> NamedFormatFrom(const ParsedArguments& arguments) {
     named.format = TextFormatByName(name);
     if (!named.format) {
       return BadInput(fmt::format("--format {}: must be {}", Printable(name),
-                                  FindConfigKey("text.format")->field.allowed));
+                                  FindConfigKey("text.format")->field.allowed_in_full));
     }
   }
   if (arguments.Has("fields")) {
