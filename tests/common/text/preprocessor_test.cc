@@ -274,6 +274,7 @@ TEST_CASE("what is known keeps its id and weight, and what is new follows by fre
   CHECK(after.weights[2] == doctest::Approx(1 + std::log(7.0 / 5)));
   CHECK(after.weights[4] == doctest::Approx(1 + std::log(7.0 / 3)));
   CHECK(extended.label_names() == std::vector<std::string>{"old", "older", "often", "a", "b"});
+  config.format = TextFormat::kJson;  // which the model knows from its data
   CHECK(extended.vectorizer().config() == config);
   // A text of old words has the same vector.
   CHECK(Values(extended, {{"cat dog dog"}, {}}) == Values(known, {{"cat dog dog"}, {}}));
@@ -346,7 +347,8 @@ TEST_CASE("files that nothing can be learned from are described") {
   CHECK(WhyNot("") == ": the file is empty");
   CHECK(WhyNot("\n\n") == ": the file is empty");
   CHECK(WhyNot("only words\n").starts_with(": 'only words' begins no known format"));
-  CHECK(WhyNot("text,label\n").ends_with("feature:value; write a CSV file as one of them)"));
+  CHECK(WhyNot("words,tags\n").ends_with(
+      "; of CSV with other columns than text and labels, text.fields gives the names)"));
   for (const char* array : {"[\n{\"text\": \"a\"}\n]\n", " [ {\"text\": \"a\"}]"}) {
     CHECK(WhyNot(array) ==
           ": is one JSON array; write its objects one a line (jq -c '.[]' does so)");
