@@ -173,10 +173,10 @@ TEST_CASE("lengths: values that are out of range once they are divided are refus
                                  more)) == 2);
     CHECK_MESSAGE(Contains(run.last_errors(), names), run.last_errors());
   };
-  refused({"--set", "train.normalize=1e-9"},
+  refused({"--set", "train.normalize=1e-10"},
           run.Path("train.txt") + ": sample 1: the value of feature ");
-  refused({"--set", "train.normalize=1e-9"},
-          ", divided by 1e-09 (train.normalize) (expected at most 1e+09; scale the data)");
+  refused({"--set", "train.normalize=1e-10"},
+          ", divided by 1e-10 (train.normalize) (expected at most 1e+09; scale the data)");
   refused({"--set", "train.normalize=0"}, "must be auto, off, or a number above 0");
 }
 
