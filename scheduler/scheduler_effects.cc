@@ -33,8 +33,13 @@ std::string NameIn(const std::string& path) { return path.substr(path.rfind('/')
 void SchedulerShell::RequestStop() {
   const int64_t now_ms = clock_.Millis();
   if (!ledger_queue_.wait()) return Apply(core_.RequestStop(now_ms));
-  ledger_queue_.Clear();
+  GiveUpLedger();
   CarryOut(core_.StopWithoutLedger(now_ms));
+}
+
+void SchedulerShell::GiveUpLedger() {
+  ledger_queue_.Clear();
+  said_that_ledger_waits_ = false;
 }
 
 void SchedulerShell::Apply(SchedulerCore::Effects effects) {
@@ -56,7 +61,7 @@ void SchedulerShell::TendLedger() {
                           now_ms - ledger_queue_.wait()->since_ms > kLedgerPatienceMs;
     if (!next.ok() || too_long) {
       const Status failed = next.ok() ? Failed(ledger_queue_.wait()->why) : next.error();
-      ledger_queue_.Clear();
+      GiveUpLedger();
       return CarryOut(core_.OnLedgerFailure(failed, now_ms));
     }
     if (!*next) break;

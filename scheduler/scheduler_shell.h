@@ -48,6 +48,7 @@ class SchedulerShell {
   // Carries effects out once their entries are in the ledger.
   void Apply(SchedulerCore::Effects effects);
   void TendLedger();
+  void GiveUpLedger();
   void CarryOut(SchedulerCore::Effects effects);
   void SendWhatIsFree(SchedulerCore::Effects* effects);
   void Send(SchedulerCore::Effects::Outgoing out);
