@@ -70,7 +70,9 @@ class LengthsRun : public TestRun {
         "dslide", {"evaluate", "--checkpoint", model, "--data", Path(data), "--search", "exact"});
     REQUIRE_MESSAGE(code == 0, last_errors());
     const std::string text = last_output();
-    return text.substr(text.find("P@1"));
+    const size_t table = text.find("\nP ");
+    REQUIRE(table != std::string::npos);
+    return text.substr(table, text.find("coverage") - table);
   }
 
   float DivisorOf(const std::string& name) const {
