@@ -409,7 +409,7 @@ TEST_CASE("export and serve: wrong uses are told in one line") {
       {{"export", run.Path("empty"), "--to", run.Path("m.dslide")}, "empty"},
       {{"export", run.Path("text.txt"), "--to", run.Path("m.dslide")}, "text.txt"},
       {{"export", run.Path("empty"), "--to", run.Path("m.onnx")}, "--to"},
-      {{"export", "--to", run.Path("m.dslide")}, "MODEL"},
+      {{"export", "--to", run.Path("m.dslide")}, "no model is given: name a run directory"},
       {{"export", run.Path("empty")}, "--to"},
       {{"export", run.Path("empty"), "--to", run.Path("m.dslide"), "--rows", "fp8"}, "--rows fp8"},
       {{"export", run.Path("empty"), "--to", run.Path("device.dslide")}, "is no regular file"},

@@ -92,7 +92,7 @@ TEST_CASE("run directory: lives follow each other, and all files are read") {
   CHECK(other == 2);  // epochs and batch, not the learning rate, which follows it
   for (const Json& key : (*run)["config"]) {
     if (key[0] != "train.batch") continue;
-    CHECK(key == Json({"train.batch", "64", "128", "0"}));  // the default is derived to 128 here
+    CHECK(key == Json({"train.batch", "64", "512", "0"}));  // 0 is derived to 512 for large data
   }
   CHECK(history["lost"] == Json::parse(R"([{"at_s":14,"server":"s-2"}])"));
 }
