@@ -259,7 +259,9 @@ TEST_CASE("--resume refuses what is not the run that began") {
           fmt::format("--resume: the run has {} training samples, not {}{}", kSamples, kSamples - 1,
                       remedy));
   Write(run.Path("wide.txt"), "1 301 200\n1 300:1\n");
-  refused({"--data", run.Path("wide.txt"), "--set", "train.epochs=4"}, remedy);
+  refused(
+      {"--data", run.Path("wide.txt"), "--test", run.Path("wide.txt"), "--set", "train.epochs=4"},
+      remedy);
   refused({"--set", "train.data=" + run.Path("other.txt"), "--set", "train.epochs=4"}, other);
   fs::rename(run.run_directory() + "/ledger", run.Path("ledger"));  // the checkpoint tells as well
   refused({"--set", "train.data=" + run.Path("other.txt"), "--set", "train.epochs=4"}, other);
