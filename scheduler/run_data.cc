@@ -110,9 +110,14 @@ Status LoadTest(const KnownModel& known, RunInputs* inputs, RunData* data) {
   const std::string& path = inputs->config.train.test;
   if (path.empty()) return {};
   const Dataset& train = *inputs->train;
-  Result<LoadedSamples> read = LoadSamples(path, {data->training.preprocessor.get(),
-                                                  {train.num_features(), train.num_labels()},
-                                                  inputs->config.text.bad_records});
+  ModelInput model{data->training.preprocessor.get(),
+                   {train.num_features(), train.num_labels()},
+                   inputs->config.text.bad_records};
+  // Its format is seen from its lines: it may be another one than that of the training file.
+  if (model.preprocessor != nullptr && !IsOfTokens(inputs->config.text)) {
+    model.named = DataFormat{TextFormat::kRecords, inputs->config.text.fields};
+  }
+  Result<LoadedSamples> read = LoadSamples(path, model);
   DSLIDE_RETURN_IF_ERROR(read);
   Dataset& test = read->data;
   test.Widen(known.features, known.labels);

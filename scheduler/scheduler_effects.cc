@@ -1,4 +1,4 @@
-// SchedulerShell's way with effects: into the ledger, and then to members, files and people.
+// SchedulerShell writes the ledger entries of effects, then executes the effects.
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -13,8 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A run that has nothing else to do ends if the ledger has waited so long for room.
+// A run that has nothing else to do ends if the ledger has waited so long for room; so does a run
+// that was asked to stop, after a shorter time.
 constexpr int64_t kLedgerPatienceMs = 600'000;
+constexpr int64_t kStopPatienceMs = 20'000;
 
 // Whether a plan switch is among the entries: a plan that continues a generation.
 bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
@@ -32,6 +34,7 @@ std::string NameIn(const std::string& path) { return path.substr(path.rfind('/')
 // A stop while the ledger waits is at once: no checkpoint could be recorded.
 void SchedulerShell::RequestStop() {
   const int64_t now_ms = clock_.Millis();
+  if (!stop_wanted_ms_) stop_wanted_ms_ = now_ms;
   if (!ledger_queue_.wait()) return Apply(core_.RequestStop(now_ms));
   GiveUpLedger();
   CarryOut(core_.StopWithoutLedger(now_ms));
@@ -57,8 +60,16 @@ void SchedulerShell::TendLedger() {
   const int64_t now_ms = clock_.Millis();
   while (true) {
     Result<std::optional<SchedulerCore::Effects>> next = ledger_queue_.Next(now_ms);
-    const bool too_long = ledger_queue_.wait() && core_.phase() == RunPhase::kFinished &&
-                          now_ms - ledger_queue_.wait()->since_ms > kLedgerPatienceMs;
+    const bool finished = core_.phase() == RunPhase::kFinished;
+    const int64_t patience_ms = stop_wanted_ms_ ? kStopPatienceMs : kLedgerPatienceMs;
+    const bool too_long =
+        ledger_queue_.wait() && (finished || stop_wanted_ms_) &&
+        now_ms - std::max(ledger_queue_.wait()->since_ms, stop_wanted_ms_.value_or(0)) >
+            patience_ms;
+    if (next.ok() && too_long && !finished) {
+      GiveUpLedger();
+      return CarryOut(core_.StopWithoutLedger(now_ms));
+    }
     if (!next.ok() || too_long) {
       const Status failed = next.ok() ? Failed(ledger_queue_.wait()->why) : next.error();
       GiveUpLedger();
@@ -76,12 +87,13 @@ void SchedulerShell::TendLedger() {
 }
 
 // Heartbeats and observers are answered while other messages wait for the ledger, so that nobody
-// takes the scheduler for dead. Nothing that they do depends on entries.
+// takes the scheduler for dead. Nothing that they do depends on entries. The end of the run waits.
 void SchedulerShell::SendWhatIsFree(SchedulerCore::Effects* effects) {
   const auto is_held = [&](const auto& out) {
     const Member* member = core_.roster().At(out.to);
     const bool observes = member != nullptr && member->role == Role::kObserver;
-    return !observes && !std::holds_alternative<HeartbeatReply>(*out.body);
+    return std::holds_alternative<Shutdown>(*out.body) ||
+           (!observes && !std::holds_alternative<HeartbeatReply>(*out.body));
   };
   const auto free = std::stable_partition(effects->send.begin(), effects->send.end(), is_held);
   std::for_each(free, effects->send.end(), [&](auto& out) { Send(std::move(out)); });

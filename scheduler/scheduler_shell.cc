@@ -111,7 +111,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
   int stops = 0;
   while (core_.phase() != RunPhase::kFinished || ledger_queue_.wait()) {
     wait();
-    if (signals->Take() && !EndsStream()) {
+    if (signals->Take() && (ledger_queue_.wait() || !EndsStream())) {
       ++stops;
       RequestStop();
     }

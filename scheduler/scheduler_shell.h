@@ -83,6 +83,7 @@ class SchedulerShell {
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Ledger> ledger_;
   LedgerQueue ledger_queue_;
+  std::optional<int64_t> stop_wanted_ms_;  // since when; none: nobody has asked to stop
   bool said_that_ledger_waits_ = false;
   std::unique_ptr<RunData> data_;
   RunId run_;

@@ -191,6 +191,7 @@ Result<TrainingSamples> LoadTrainingTokens(const std::string& path, const Traini
     DSLIDE_RETURN_IF_ERROR(fitted);
     loaded.preprocessor = std::make_shared<const Preprocessor>(*std::move(fitted));
   }
+  loaded.format = loaded.preprocessor->config().format;
   Result<DrawnSamples> drawn = DrawFile(path, input.text.bad_records, *loaded.preprocessor);
   DSLIDE_RETURN_IF_ERROR(drawn);
   AddNote(drawn->unreadable.Note(path), &loaded.notes);

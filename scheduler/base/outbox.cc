@@ -60,7 +60,8 @@ void Outbox::DecideOnce(std::string line, int64_t now_ms) {
 }
 
 void Outbox::Depart(const Member& member, bool lost, std::string why, int64_t now_ms) {
-  if (lost && member.role == Role::kServer) effects_.lost_servers.push_back(member.name);
+  if (lost && member.role == Role::kServer && member.seated)
+    effects_.lost_servers.push_back(member.name);
   journal_.AddDeparture(member, lost, std::move(why), now_ms);
 }
 

@@ -15,6 +15,9 @@
 namespace dslide {
 namespace {
 
+// Of the first segment: so many records say whether a stream has labels.
+constexpr size_t kEnoughToJudge = 100;
+
 // The next line, without its end; none: there is no whole one. `place`: of the bytes in the stream.
 std::optional<std::string_view> NextLine(std::string_view bytes, uint64_t place, bool ended,
                                          size_t* size) {
@@ -99,6 +102,12 @@ Status SegmentMaker::FindFormat(bool ended) {
                     "convert)",
                     kStream));
   }
+  const auto found = looks ? std::nullopt : ContradictionOf(*format, head);
+  if (found) {
+    return BadInput(fmt::format("{}: line {}: {} is not {}, which text.format names", kStream,
+                                head.numbers[found->first], Quoted(head.lines[found->first]),
+                                NameOf(*format)));
+  }
   last_.format = *format;
   has_format_ = true;
   return {};
@@ -141,7 +150,8 @@ Result<std::optional<SegmentMaker::Made>> SegmentMaker::MakeNext(bool ended) {
     if (cut.bad > 0) left_out_ = LeftOut(cut.bad, cut.first_bad);
     return std::optional<Made>();
   }
-  if (last_.number == 0 && cut.look.without_labels() == cut.records.size()) {
+  const bool enough = ended || cut.records.size() >= kEnoughToJudge;
+  if (last_.number == 0 && enough && cut.look.without_labels() == cut.records.size()) {
     return NothingToLearn(cut.look);
   }
   last_.rules = {train_.admit_count, train_.expire_segments, limit_};

@@ -196,9 +196,11 @@ Status TakeCsvLabels(const std::string& cell, LabelTaker* taker) {
     taker->Take(cell);
     return {};
   }
-  const Json list = Json::parse(cell, nullptr, /*allow_exceptions=*/false);
-  if (list.is_discarded()) return BadInput(fmt::format("{} is no JSON list", Quoted(cell)));
-  return TakeLabels(list, taker);
+  const bool may_be_list = CheckJsonText(cell).ok();
+  const Json list = may_be_list ? Json::parse(cell, nullptr, /*allow_exceptions=*/false) : Json();
+  if (list.is_array()) return TakeLabels(list, taker);
+  taker->Take(cell);  // a name may begin with a bracket
+  return {};
 }
 
 Status TakeCsvWeight(std::string_view cell, const FieldNames& names, Record* record) {

@@ -159,6 +159,13 @@ Result<RecordFile> RecordFile::Open(const std::string& path, const DataFormat& f
   if (!records) {
     return BadInput(fmt::format("{}: is read as records by a model of text", path));
   }
+  if (format.is_model && begin->seen == TextFormat::kCsv && records != RecordFormat::kCsv &&
+      records != RecordFormat::kJsonLines) {
+    return BadInput(
+        fmt::format("{}: is CSV by its header, and the model was trained on {}; name the file's "
+                    "format by --format",
+                    path, NameOf(*records)));
+  }
   const bool is_strict = records == RecordFormat::kJsonLines || records == RecordFormat::kCsv;
   if (is_strict && may_be_plain && begin->seen == TextFormat::kPlain) {
     records = RecordFormat::kPlainText;

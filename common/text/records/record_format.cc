@@ -132,7 +132,7 @@ std::optional<TextFormat> TextFormatByName(std::string_view name) {
 DataFormat DataFormatOf(const TextConfig& text) { return {text.format, text.fields, false}; }
 
 HeadLines::HeadLines(std::string_view text) {
-  const bool goes_on = text.size() >= kBytes;
+  const bool goes_on = text.size() + kByteOrderMark.size() >= kBytes;  // a mark was taken off
   for (uint64_t number = 1; !text.empty() && lines.size() < kMostLines; ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     const bool is_cut = goes_on && end == text.size() && !lines.empty();

@@ -88,10 +88,13 @@ Result<Task> ReadTask(Config config) {
   task.shape = MeasureShape(task.batches, config);
   task.shape.samples = data.size();
   if (!config.train.test.empty()) {
-    Result<LoadedSamples> test =
-        LoadSamples(config.train.test, {train->preprocessor.get(),
-                                        {data.num_features(), data.num_labels()},
-                                        config.text.bad_records});
+    ModelInput model{train->preprocessor.get(),
+                     {data.num_features(), data.num_labels()},
+                     config.text.bad_records};
+    if (model.preprocessor != nullptr && !IsOfTokens(config.text)) {
+      model.named = DataFormat{TextFormat::kRecords, config.text.fields};
+    }
+    Result<LoadedSamples> test = LoadSamples(config.train.test, model);
     DSLIDE_RETURN_IF_ERROR(test);
     task.shape.test_samples = test->data.size();
   }

@@ -92,7 +92,6 @@ void ForgetStream(TrainConfig* train) {
 void ForgetFormat(TextConfig* text) {
   if (IsOfTokens(*text)) return;
   text->format = TextFormat::kRecords;
-  text->fields.clear();
 }
 
 // With commas: "41,218 labels".

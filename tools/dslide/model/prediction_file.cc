@@ -63,8 +63,9 @@ std::string PredictionFile::JsonLine(const RankedLabels& ranking, uint32_t begin
 std::string PredictionFile::ErrorLine(std::string error) const {
   if (format_.json) {
     const auto replace = nlohmann::json::error_handler_t::replace;  // a path may not be UTF-8
-    return fmt::format("{{\"error\":{},\"labels\":[],\"scores\":[]}}\n",
-                       nlohmann::json(error).dump(-1, ' ', false, replace));
+    return fmt::format("{{\"error\":{},\"labels\":[],\"scores\":[]{}}}\n",
+                       nlohmann::json(error).dump(-1, ' ', false, replace),
+                       format_.probabilities ? ",\"probabilities\":[]" : "");
   }
   std::ranges::replace(error, '\n', ' ');
   return fmt::format("cannot be read: {}\n", error);

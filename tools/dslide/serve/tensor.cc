@@ -10,6 +10,7 @@
 
 #include "common/base/plural.h"
 #include "common/data/text_stream.h"
+#include "common/text/records/words.h"
 
 namespace dslide {
 namespace {
@@ -140,6 +141,10 @@ std::optional<std::vector<std::string>> TensorReader::Texts() {
       return each.is_string();
     };
     if (!TakeElements(*data_, shape_, take)) texts.reset();
+  }
+  if (texts && !std::ranges::all_of(*texts, [](const auto& text) { return IsUtf8(text); })) {
+    input_.Fault("has a text that is not UTF-8");
+    return std::nullopt;
   }
   if (texts && texts->size() == elements_) return texts;
   input_.Fault(fmt::format("has {} that are not strings of the shape [{}]",
