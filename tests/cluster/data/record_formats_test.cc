@@ -90,9 +90,11 @@ TEST_CASE("a first line without a label: trained, measured and predicted as the 
     FormatsRun run;
     const std::string first = "a thing without a label\n";
     Write(run.Path("train"), first + Lines(600, is_tsv ? Tsv : FastText));
-    REQUIRE_MESSAGE(
-        run.TrainOn(run.Path("train"), {"--set", "train.test=" + run.Path("train")}) == 0,
-        run.last_errors());
+    // The test file may have another format than the training file.
+    Write(run.Path("test.jsonl"), Lines(100, Json));
+    const std::string test = run.Path(is_tsv ? "test.jsonl" : "train");
+    REQUIRE_MESSAGE(run.TrainOn(run.Path("train"), {"--set", "train.test=" + test}) == 0,
+                    run.last_errors());
     CHECK(run.Summary()["p_at_1"] > 0.98);
     CHECK(Contains(run.last_output(), is_tsv ? "TSV" : "fastText"));
     CHECK(run.PrecisionOn(run.Path("train")) > 0.98);
@@ -114,6 +116,10 @@ TEST_CASE("a first line without a label: trained, measured and predicted as the 
                                                  "not fastText, on which the model was trained"));
     }
     if (is_tsv) CHECK(run.Use("predict", run.Path("other"), {"--format", "fasttext"}) == 0);
+    Write(run.Path("csv"), "id,title,labels\n1,a red thing,is red\n");
+    CHECK(run.Use("predict", run.Path("csv")) == 2);
+    CHECK(Contains(run.last_errors(), "csv: is CSV by its header, and the model was trained on"));
+    CHECK(run.Predicted(run.Path("csv"), {"--format", "csv"}).size() == 1);
   }
 }
 
