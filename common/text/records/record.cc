@@ -191,16 +191,17 @@ Record ParseTsv(std::string_view line, const FieldNames& names) {
   return record;
 }
 
+// A name may begin with a bracket: "[DE] Physik".
 Status TakeCsvLabels(const std::string& cell, LabelTaker* taker) {
-  if (!Trimmed(cell).starts_with('[')) {
+  const std::string_view trimmed = Trimmed(cell);
+  if (!trimmed.starts_with('[') || !trimmed.ends_with(']')) {
     taker->Take(cell);
     return {};
   }
-  const bool may_be_list = CheckJsonText(cell).ok();
-  const Json list = may_be_list ? Json::parse(cell, nullptr, /*allow_exceptions=*/false) : Json();
-  if (list.is_array()) return TakeLabels(list, taker);
-  taker->Take(cell);  // a name may begin with a bracket
-  return {};
+  DSLIDE_RETURN_IF_ERROR(CheckJsonText(cell));
+  const Json list = Json::parse(cell, nullptr, /*allow_exceptions=*/false);
+  if (list.is_discarded()) return BadInput(fmt::format("{} is no JSON list", Quoted(cell)));
+  return TakeLabels(list, taker);
 }
 
 Status TakeCsvWeight(std::string_view cell, const FieldNames& names, Record* record) {

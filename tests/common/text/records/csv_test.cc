@@ -98,6 +98,7 @@ TEST_CASE("CSV: labels are a cell, a JSON list, several columns, or URIs") {
   CHECK(Read("text,subject_uris\na,http://x/1 http://x/2\n").records[0].labels ==
         Names{"http://x/1", "http://x/2"});
   CHECK(Read("text,labels\na,['x']\n").errors == Names{"2: '['x']' is no JSON list"});
+  CHECK(Read("text,labels\na,[DE] Physik\n").records[0].labels == Names{"[DE] Physik"});
 }
 
 TEST_CASE("CSV: semicolons, other names and a separator of labels") {
