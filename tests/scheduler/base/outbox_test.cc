@@ -91,6 +91,7 @@ TEST_CASE("a departure says who is gone, and why") {
   member.incarnation = {7};
   member.role = Role::kServer;
   member.name = "server-7";
+  member.seated = true;
   for (int i = 0; i < 60; ++i) out.Depart(member, i % 2 == 0, "left", i);
   REQUIRE(out.journal().departures().size() == Journal::kKept);
   const Departure& last = out.journal().departures().back();
@@ -103,7 +104,10 @@ TEST_CASE("a departure says who is gone, and why") {
   const SchedulerEffects effects = out.Drain();
   CHECK(effects.notices.empty());
   CHECK(effects.lost_servers == std::vector<std::string>(30, "server-7"));
-  member.role = Role::kWorker;  // which no batch waits for
+  member.seated = false;  // a standby, which no batch waits for
+  out.Depart(member, true, "is silent", 60);
+  CHECK(out.Drain().lost_servers.empty());
+  member.role = Role::kWorker;
   out.Depart(member, true, "is silent", 60);
   CHECK(out.Drain().lost_servers.empty());
 }
