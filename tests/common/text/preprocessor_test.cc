@@ -347,8 +347,9 @@ TEST_CASE("files that nothing can be learned from are described") {
   CHECK(WhyNot("") == ": the file is empty");
   CHECK(WhyNot("\n\n") == ": the file is empty");
   CHECK(WhyNot("only words\n").starts_with(": 'only words' begins no known format"));
-  CHECK(WhyNot("words,tags\n").ends_with(
-      "; of CSV with other columns than text and labels, text.fields gives the names)"));
+  CHECK(WhyNot("words,tags\n")
+            .ends_with(
+                "; of CSV with other columns than text and labels, text.fields gives the names)"));
   for (const char* array : {"[\n{\"text\": \"a\"}\n]\n", " [ {\"text\": \"a\"}]"}) {
     CHECK(WhyNot(array) ==
           ": is one JSON array; write its objects one a line (jq -c '.[]' does so)");

@@ -46,7 +46,8 @@ void ReadAsNumbers(const std::string& path) {
   if (!fuzz::Accepted(file)) return;
   const Result<Dataset> data = ReadNumbers(&*file, std::nullopt);
   if (!fuzz::Accepted(data)) return;
-  DSLIDE_CHECK(samples == data->size());
+  // A reader for a model looks at more lines, and may see text where the first line has numbers.
+  DSLIDE_CHECK(!samples || *samples == data->size());
   for (size_t i = 0; i < data->size(); ++i) CheckSample((*data)[i]);
 }
 
