@@ -26,7 +26,7 @@
 namespace dslide {
 namespace {
 
-// The model of a run that goes on; without anything if there is no checkpoint yet.
+// The model of a run that goes on. Without a checkpoint only the ledger's configuration is known.
 struct KnownModel {
   std::shared_ptr<const Preprocessor> preprocessor;  // null: numbers
   uint32_t features = 0;
@@ -34,9 +34,17 @@ struct KnownModel {
   std::optional<float> normalize;
 };
 
-Result<KnownModel> FindKnownModel(const std::string& checkpoints) {
+Result<KnownModel> FindKnownModel(const RunInputs& inputs) {
+  const std::string& checkpoints = inputs.checkpoint_directory;
   const Result<std::string> newest = FindCheckpoint(checkpoints);
-  if (!newest.ok()) return KnownModel();
+  if (!newest.ok()) {
+    KnownModel known;
+    if (!inputs.ledger.opened) return known;
+    const Result<Config> config = ParseStoredConfig(inputs.ledger.run.config, "the ledger");
+    DSLIDE_RETURN_IF_ERROR(config);
+    known.normalize = config->train.normalize;
+    return known;
+  }
   const Result<Manifest> manifest = ReadManifest(*newest);
   DSLIDE_RETURN_IF_ERROR(manifest);
   const Result<Config> config = ParseStoredConfig(manifest->config, *newest + "/manifest");
@@ -94,7 +102,6 @@ Status LoadTraining(const KnownModel& known, RunInputs* inputs, RunData* data) {
       files.data, {inputs->config.text, files.min_label_samples, known.preprocessor});
   DSLIDE_RETURN_IF_ERROR(training);
   data->training = *std::move(training);
-  inputs->config.text.format = data->training.format;
   data->notes = data->training.notes;
   Dataset& train = data->training.data;
   // A model that began with that of an earlier run may have more than the data.
@@ -110,14 +117,7 @@ Status LoadTest(const KnownModel& known, RunInputs* inputs, RunData* data) {
   const std::string& path = inputs->config.train.test;
   if (path.empty()) return {};
   const Dataset& train = *inputs->train;
-  ModelInput model{data->training.preprocessor.get(),
-                   {train.num_features(), train.num_labels()},
-                   inputs->config.text.bad_records};
-  // Its format is seen from its lines: it may be another one than that of the training file.
-  if (model.preprocessor != nullptr && !IsOfTokens(inputs->config.text)) {
-    model.named = DataFormat{TextFormat::kRecords, inputs->config.text.fields};
-  }
-  Result<LoadedSamples> read = LoadSamples(path, model);
+  Result<LoadedSamples> read = LoadTestSamples(path, data->training, inputs->config.text);
   DSLIDE_RETURN_IF_ERROR(read);
   Dataset& test = read->data;
   test.Widen(known.features, known.labels);
@@ -145,8 +145,10 @@ Status ResolveByData(const KnownModel& known, RunInputs* inputs, RunData* data) 
   ResolveConfig(train.num_features(), train.num_labels(), &config,
                 {train.size(), LabelRepeats(train)});
   const float divisor = ValueDivisor(config.train);
-  DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.data, train, divisor));
-  if (data->test) DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.test, *data->test, divisor));
+  if (divisor < 1.0f) {  // the values grow, and were checked as they were
+    DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.data, train, divisor));
+    if (data->test) DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.test, *data->test, divisor));
+  }
   if (IsUsualLength(median / divisor)) {
     if (!derives || divisor == 1.0f) return {};
     data->notes.push_back(
@@ -219,7 +221,7 @@ Result<std::unique_ptr<RunData>> LoadRunData(const std::string& run_directory, b
     return data;
   }
   Result<KnownModel> known = KnownModel();
-  if (resume) known = FindKnownModel(inputs->checkpoint_directory);
+  if (resume) known = FindKnownModel(*inputs);
   DSLIDE_RETURN_IF_ERROR(known);
   if (files.data == "-") {
     Result<KeptInput> input = KeepStandardInput(run_directory, resume, signals);

@@ -216,6 +216,15 @@ class Starter {
     return {};
   }
 
+  // The summary of an earlier start would be taken for this one's if this one is killed.
+  Status RemoveEarlierSummary() const {
+    const fs::path path = root_ / "summary.json";
+    std::error_code error;
+    fs::remove(path, error);
+    if (!error) return {};
+    return Failed(fmt::format("{}: cannot remove: {}", path.string(), error.message()));
+  }
+
   Status WriteFiles() {
     const std::string& checkpoints = inputs_.checkpoint_directory;
     RunData& data = *run_->data;
@@ -228,6 +237,7 @@ class Starter {
       inputs_.config.train.label_names = *std::move(copy);
     }
     DSLIDE_RETURN_IF_ERROR(ForgetEarlierLedger());
+    DSLIDE_RETURN_IF_ERROR(RemoveEarlierSummary());
     // Before the ledger, so that a run that can be resumed has a configuration.
     DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root_ / "config.ini").string(),
                                           FormatConfig(WithoutGrowth(inputs_.config))));

@@ -86,15 +86,22 @@ void SchedulerShell::TendLedger() {
                          : "the ledger is written again; training goes on");
 }
 
-// Heartbeats and observers are answered while other messages wait for the ledger, so that nobody
-// takes the scheduler for dead. Nothing that they do depends on entries. The end of the run waits.
+// Heartbeats, refusals and observers are answered while other messages wait for the ledger, so that
+// nobody takes the scheduler for dead: these answers depend on no entry. A plan without entries
+// repeats one that waits, for a member whose next message asks for it again: it is dropped, so that
+// what waits does not grow with time. The end of the run waits.
 void SchedulerShell::SendWhatIsFree(SchedulerCore::Effects* effects) {
   const auto is_held = [&](const auto& out) {
     const Member* member = core_.roster().At(out.to);
     const bool observes = member != nullptr && member->role == Role::kObserver;
     return std::holds_alternative<Shutdown>(*out.body) ||
-           (!observes && !std::holds_alternative<HeartbeatReply>(*out.body));
+           (!observes && !std::holds_alternative<HeartbeatReply>(*out.body) &&
+            !std::holds_alternative<ErrorReply>(*out.body));
   };
+  if (effects->ledger.empty()) {
+    std::erase_if(effects->send,
+                  [](const auto& out) { return std::holds_alternative<Plan>(*out.body); });
+  }
   const auto free = std::stable_partition(effects->send.begin(), effects->send.end(), is_held);
   std::for_each(free, effects->send.end(), [&](auto& out) { Send(std::move(out)); });
   effects->send.erase(free, effects->send.end());

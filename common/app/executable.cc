@@ -107,8 +107,6 @@ int RunExecutable(const std::string& program, const CommandLine& line, int argc,
 void DeclareConfigOptions(CommandLine* line) {
   line->Option("config", "FILE", "configuration of the cluster (INI)");
   line->Repeated("set", "SECTION.KEY=VALUE", "override a value of the configuration");
-  line->Option("format", "FORMAT", "of the data files (text.format)");
-  line->Option("fields", "FIELD:NAME,...", "names of fields in JSON and CSV (text.fields)");
   line->Flag("help-config", "list all configuration keys and exit");
 }
 
@@ -129,6 +127,8 @@ Status CheckNotLent(const Config& config) {
 void DeclareDataOptions(CommandLine* line) {
   line->Option("data", "FILE", "training data (train.data); -: standard input");
   line->Option("test", "FILE", "samples to evaluate on (train.test)");
+  line->Option("format", "FORMAT", "of the data files (text.format)");
+  line->Option("fields", "FIELD:NAME,...", "names of fields in JSON and CSV (text.fields)");
 }
 
 Result<Overrides> OverridesOf(const ParsedArguments& arguments) {

@@ -24,19 +24,18 @@ void PrintVersion(const std::string& program);
 int RunExecutable(const std::string& program, const CommandLine& line, int argc, char** argv,
                   const std::function<Status(const ParsedArguments&)>& work);
 
-// --config, --set, --format, --fields and --help-config, for every executable that reads the
-// configuration.
+// --config, --set and --help-config, for every executable that reads the configuration.
 void DeclareConfigOptions(CommandLine* line);
 // Errors (kBadInput) are LoadConfig()'s and those of CheckNotLent().
 Result<Config> ConfigFromArguments(const ParsedArguments& arguments);
 // Refuses [idle], which is for the owners of lent machines, in the configuration of a run.
 Status CheckNotLent(const Config& config);
 
-// --data and --test, for executables and commands that begin a run: short forms of --set
-// train.data=FILE and --set train.test=FILE.
+// --data, --test, --format and --fields, for executables and commands that begin or plan a run:
+// short forms of --set with train.data, train.test, text.format and text.fields.
 void DeclareDataOptions(CommandLine* line);
-// The values of --set and, as far as they are declared, of --data, --test, --format (text.format)
-// and --fields (text.fields). Errors (kBadInput): one is given in both ways.
+// The values of --set and, as far as they are declared, of the options of DeclareDataOptions().
+// Errors (kBadInput): one is given in both ways.
 Result<Overrides> OverridesOf(const ParsedArguments& arguments);
 
 // The same options for a worker, which reads its owner's [idle] only, and a server.

@@ -329,6 +329,8 @@ Result<std::optional<std::string_view>> TextStream::Next() {
     if (at_end_ && quoted) return TakeLastQuoted(&*quoted, rest);
     if (at_end_) return TakeLine(rest.size(), 0);
     searched = rest.size();
+    const bool has_first_line = quoted && quoted->more_lines > 0;
+    if (has_first_line && rest.size() >= kMaxLineBytes) return TakeLine(quoted->first_end, 1);
     if (Status refilled = Refill(); !refilled.ok()) {
       failure_ = Located(refilled.error());
       return *failure_;

@@ -54,9 +54,9 @@ class TextStream {
   // one. REQUIRES 0 < bytes <= kMaxLineBytes.
   void CutLongLines(size_t bytes) { longest_part_ = bytes; }
 
-  // From now on a line goes on behind a line end between quotes of CSV (csv_quotes.h), for at most
-  // kMostQuotedLines lines. Where the quotes are not closed by then, or by the end of the file, it
-  // ends at its first line end. line() is the first one's.
+  // From now on a line end between quotes of CSV (csv_quotes.h) does not end a line. Such a line has
+  // at most kMostQuotedLines lines of the file and kMaxLineBytes: where the quotes are not closed by
+  // then, or by the end of the file, it ends at its first line end. line() is the first one's.
   static constexpr size_t kMostQuotedLines = 1000;
   void JoinQuotedLines(char separator) { csv_separator_ = separator; }
 
@@ -105,7 +105,7 @@ class TextStream {
   bool is_cut_ = false;      // more of the line that Next returned last comes
   uint64_t line_ = 0;
   std::optional<char> csv_separator_;
-  uint64_t joined_ = 0;            // lines that the one that Next returned last has besides
+  uint64_t joined_ = 0;            // further lines of the file in Next's last line
   std::optional<Error> not_read_;  // that Peek() met
   std::optional<Error> failure_;
 };

@@ -191,7 +191,6 @@ Result<TrainingSamples> LoadTrainingTokens(const std::string& path, const Traini
     DSLIDE_RETURN_IF_ERROR(fitted);
     loaded.preprocessor = std::make_shared<const Preprocessor>(*std::move(fitted));
   }
-  loaded.format = loaded.preprocessor->config().format;
   Result<DrawnSamples> drawn = DrawFile(path, input.text.bad_records, *loaded.preprocessor);
   DSLIDE_RETURN_IF_ERROR(drawn);
   AddNote(drawn->unreadable.Note(path), &loaded.notes);
@@ -276,8 +275,6 @@ Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile 
   AddLook(path, *data, &loaded.notes);
   loaded.data = *std::move(data);
   loaded.inverse_propensities = InversePropensities(loaded.data);
-  loaded.format =
-      file.format() == NumberFormat::kLibsvm ? TextFormat::kLibsvm : TextFormat::kNumbers;
   loaded.description = Described(path, file.description(), loaded.data, start_ms);
   if (min_label_samples > 1) {
     std::vector<bool> keeps(loaded.data.num_labels());
@@ -314,7 +311,6 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
   AddNote(encoded->unreadable.Note(path), &loaded.notes);
   loaded.data = std::move(encoded->samples);
   loaded.inverse_propensities = InversePropensities(loaded.data);
-  loaded.format = TextFormatOf(format);
   loaded.description = Described(path, NameOf(format), loaded.data, start_ms);
   if (input.min_label_samples <= 1) {
     // A run that goes on compares the samples with those that it began with.
@@ -482,6 +478,15 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
   LogInfo(Described(path, format, loaded.data, start_ms));
   for (const std::string& note : loaded.notes) LogInfo(note);
   return loaded;
+}
+
+Result<LoadedSamples> LoadTestSamples(const std::string& path, const TrainingSamples& training,
+                                      const TextConfig& text) {
+  ModelInput model{training.preprocessor.get(),
+                   {training.data.num_features(), training.data.num_labels()},
+                   text.bad_records};
+  if (!IsOfTokens(text)) model.named = DataFormatOf(text);
+  return LoadSamples(path, model);
 }
 
 Result<SampleReader> SampleReader::Open(const std::string& path, const ModelInput& model,

@@ -27,7 +27,6 @@ struct TrainingSamples {
   Dataset data;
   InversePropensities inverse_propensities;          // of all labels, also those left out
   std::shared_ptr<const Preprocessor> preprocessor;  // null: the file has numbers
-  TextFormat format = TextFormat::kRecords;          // of the file: never kRecords; kNumbers: npz
   std::string description;                           // for people: format and sizes
   // For people: two samples, what looks wrong, what was left out.
   std::vector<std::string> notes;
@@ -40,9 +39,8 @@ struct TrainingInput {
   std::shared_ptr<const Preprocessor> known;  // of a run that goes on; null: one is fitted
 };
 
-// An error (kBadInput) that names a sample with a value that is above kMostFeatureValue when it is
-// divided by `divisor`: such values are of no use, and servers take the worker that sends them for
-// a liar.
+// An error (kBadInput) that names a sample with a value above kMostFeatureValue after division by
+// `divisor`. Training cannot use such values, and a server refuses the worker that sends them.
 Status CheckValues(const std::string& path, const Dataset& data, float divisor);
 
 // Reads a training file. Labels of fewer than `min_label_samples` samples are left out of all
@@ -72,9 +70,13 @@ struct LoadedSamples {
 // Labels that the model lacks get ids from N on; features that it lacks are left out. LoadSamples()
 // logs what it found.
 Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model);
-// The same for evaluation: the samples are stored, of tokens with whole windows. A file of which no
-// sample has a label is an error.
+// Reads a file for evaluation. The samples are stored; those of tokens have whole windows. A file
+// without a labelled sample is an error.
 Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& model);
+// The same for train.test. The file may have another format than the training file: it has the one
+// that `text` names for both, else the one that its lines show.
+Result<LoadedSamples> LoadTestSamples(const std::string& path, const TrainingSamples& training,
+                                      const TextConfig& text);
 
 // Samples that have no label; of samples that are drawn 0.
 uint64_t CountWithoutLabels(const Dataset& data);
@@ -95,8 +97,8 @@ class SampleReader {
 
   // The preprocessor must outlive the reader. A blank line of text is a sample without words, and a
   // record that cannot be read one with an error(), so that results stand beside the records,
-  // unless `skip_blank`. Expanded lines are never JSON, and
-  // plain text is none of a model of other records.
+  // unless `skip_blank`. Expanded lines are not JSON, and
+  // plain text is not a format of a model of other records.
   static Result<SampleReader> Open(const std::string& path, const ModelInput& model,
                                    bool skip_blank = false, Lines lines = Lines::kWhole);
 
@@ -108,7 +110,7 @@ class SampleReader {
   Result<std::optional<SampleView>> Next();
   // Of the sample that Next() returned last: as JSON, empty if it has none.
   const std::string& id() const { return id_; }
-  // Why the record cannot be read that it would be of, and where it is; empty: it is read.
+  // Why the record of that sample cannot be read, and where it is; "" if it was read.
   const std::string& error() const { return error_; }
   // For people, if the file has another format than the model's training data: which one.
   const std::string& note() const { return note_; }

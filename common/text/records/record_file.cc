@@ -23,13 +23,15 @@ bool IsNumbers(TextFormat format) {
 
 Error Contradicts(const std::string& path, const HeadLines& head, const Contradiction& found,
                   const DataFormat& format) {
-  const std::string_view name = NameOf(*RecordFormatOf(format.format));
+  const std::string_view line = head.lines[found.first];
+  const bool may_be_text = format.format == TextFormat::kFastText && line.find('\t') < line.size();
   return BadInput(fmt::format(
-      "{}:{}: {} is not {}, {} ({} of the first {} {} not)", path, head.numbers[found.first],
-      Quoted(head.lines[found.first]), name,
+      "{}:{}: {} is not {}, {} ({} of the first {} {} not){}", path, head.numbers[found.first],
+      Quoted(line), NameOf(*RecordFormatOf(format.format)),
       format.is_model ? "on which the model was trained; name the file's format by --format"
                       : "which text.format or --format names",
-      found.lines, Plural(head.lines.size(), "line"), found.lines == 1 ? "is" : "are"));
+      found.lines, Plural(head.lines.size(), "line"), found.lines == 1 ? "is" : "are",
+      may_be_text ? "; text with tabs and without labels is --format plain" : ""));
 }
 
 // An open file and the format that its first lines have. The stream is at its beginning.
@@ -119,7 +121,7 @@ Result<RecordFile::Opened> RecordFile::TryOpen(const std::string& path, const Da
 
 Result<NumberFile> RecordFile::Opened::Numbers() {
   if (!other || !IsNumbers(format)) {
-    return BadInput(fmt::format("{}: has no numbers, as the format wants that is named", path));
+    return BadInput(fmt::format("{}: is not a file of numbers, which text.format or --format names", path));
   }
   return NumberFile::FromStream(
       format == TextFormat::kLibsvm ? NumberFormat::kLibsvm : NumberFormat::kRepository,
@@ -157,7 +159,8 @@ Result<RecordFile> RecordFile::Open(const std::string& path, const DataFormat& f
   const bool may_be_plain = looks || (format.is_model && use != Use::kLabels);
   std::optional<RecordFormat> records = RecordFormatOf(looks ? begin->seen : format.format);
   if (!records) {
-    return BadInput(fmt::format("{}: is read as records by a model of text", path));
+    return BadInput(fmt::format(
+        "{}: --format names words or sessions, but the model was trained on records", path));
   }
   if (format.is_model && begin->seen == TextFormat::kCsv && records != RecordFormat::kCsv &&
       records != RecordFormat::kJsonLines) {

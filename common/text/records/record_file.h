@@ -18,7 +18,7 @@ namespace dslide {
 
 class RecordFile {
  public:
-  // What a file holds: records with labels, else a stream from its beginning on.
+  // A file of records, or the stream of another file from its beginning.
   struct Opened;
   // Errors (kBadInput) name the file: a line that contradicts the format as a whole, or the header
   // of CSV.

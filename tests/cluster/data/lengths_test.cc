@@ -168,6 +168,24 @@ TEST_CASE(
                  "is off: training may diverge"));
 }
 
+TEST_CASE("lengths: a run of a version without train.normalize goes on without a checkpoint") {
+  LengthsRun run;
+  const Arguments begin =
+      With({"train", "--config", run.config(), "--run-dir", run.Path("old"), "--set",
+            "train.staleness=0", "--set", "train.batch=128", "--set", "train.normalize=off",
+            "--set", "train.learning_rate=0.00001"},
+           run.LongData());
+  const auto killed = run.Start("dslide", begin, "scheduler.after-epoch=kill");
+  CHECK(killed->Wait() != 0);
+  REQUIRE_FALSE(FindCheckpoint(run.Path("old")).ok());
+  const std::string ini = run.Path("old") + "/config.ini";
+  const std::string old = WithoutKey(ReadFile(ini));
+  std::ofstream(ini) << old;
+  REQUIRE_MESSAGE(run.Run("dslide", {"train", "--resume", "--run-dir", run.Path("old")}) == 0,
+                  run.last_errors());
+  CHECK(run.DivisorOf("old") == 1.0f);
+}
+
 TEST_CASE("lengths: values that are out of range once they are divided are refused") {
   LengthsRun run;
   const auto refused = [&](const Arguments& more, const std::string& names) {

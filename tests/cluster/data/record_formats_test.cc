@@ -200,6 +200,10 @@ TEST_CASE("a format that is named is the run's, and its files have to be of it")
   CHECK(Contains(run.last_errors(),
                  "train:1: 'a red thing number 0\\x09is red' is not JSON lines, "
                  "which text.format or --format names"));
+  // So does its test file.
+  Write(run.Path("test.jsonl"), Lines(100, Json));
+  CHECK(run.TrainOn(run.Path("train"), {"--format", "tsv", "--test", run.Path("test.jsonl")}) == 2);
+  CHECK(Contains(run.last_errors(), "is not TSV, which text.format or --format names"));
   CHECK(run.TrainOn(run.Path("train"), {"--set", "text.format=tsv"}) == 0);
   // The format is the run's from now on; looking at the file again changes nothing.
   CHECK(run.TrainOn(run.Path("train"), {"--resume", "--set", "train.epochs=9"}) == 0);

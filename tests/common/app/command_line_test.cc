@@ -112,6 +112,8 @@ TEST_CASE("command line: training data may be named by options of their own") {
   CHECK(overrides({})->empty());
   CHECK(*overrides({"--test", "b", "--set", "train.epochs=3", "--data", "a"}) ==
         Overrides{"train.epochs=3", "train.data=a", "train.test=b"});
+  CHECK(*overrides({"--format", "csv", "--fields", "text:body"}) ==
+        Overrides{"text.format=csv", "text.fields=text:body"});
   const auto twice = overrides({"--data", "a", "--set", "train.data = c"});
   REQUIRE_FALSE(twice.ok());
   CHECK(twice.error().kind == ErrorKind::kBadInput);
@@ -121,6 +123,10 @@ TEST_CASE("command line: training data may be named by options of their own") {
   other.Option("data", "FILE", "something else");
   other.Repeated("set", "SECTION.KEY=VALUE", "a value");
   CHECK(OverridesOf(*other.Parse(std::vector<std::string>{}))->empty());
+  // An executable that reads no data, such as dslide-server, does not take them.
+  CommandLine server("program", "Does it.");
+  DeclareConfigOptions(&server);
+  CHECK(ErrorOf(server, {"--format", "csv"}).starts_with("unknown option --format"));
 }
 
 TEST_CASE("command line: errors") {

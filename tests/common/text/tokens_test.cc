@@ -111,7 +111,6 @@ TEST_CASE("tokens: a training file, its model and another file for it") {
   config.subsample = 0;
   const Result<TrainingSamples> loaded = LoadTrainingSamples(file.path(), {config, 1, nullptr});
   REQUIRE_MESSAGE(loaded.ok(), (loaded.ok() ? "" : loaded.error().message));
-  CHECK(loaded->format == config.format);  // what is derived of it, and stored, follows
   CHECK(loaded->data.size() == 5);
   CHECK(loaded->data.num_features() == 2);
   CHECK(loaded->data.num_labels() == 2);

@@ -103,9 +103,15 @@ TEST_CASE_FIXTURE(Runs, "runs: a copy is in the state of its run, whatever its f
   append(LedgerPlanned{});
   append(LedgerStopped{true});
   all_are(FoundRun::Kind::kFinished, 0.75);
-  // A later life has begun, and was killed.
+  // A later start was killed: it has removed the summary.
   append(LedgerPlanned{});
+  fs::remove(Path("a/summary.json"));
   all_are(FoundRun::Kind::kEnded, 0.5);
+  // It was stopped while the ledger had no room for its last entry.
+  Write("a/summary.json", R"({"outcome": "stopped after 2 batches", "p_at_1": 0.125})");
+  all_are(FoundRun::Kind::kStopped, 0.125);
+  CHECK(copy("CURRENT").outcome == "stopped after 2 batches");
+  Write("a/summary.json", R"({"outcome": "finished", "p_at_1": 0.75})");
   // Another life was stopped, and killed before it wrote its summary.
   append(LedgerStopped{false});
   all_are(FoundRun::Kind::kStopped, 0.5);

@@ -88,13 +88,7 @@ Result<Task> ReadTask(Config config) {
   task.shape = MeasureShape(task.batches, config);
   task.shape.samples = data.size();
   if (!config.train.test.empty()) {
-    ModelInput model{train->preprocessor.get(),
-                     {data.num_features(), data.num_labels()},
-                     config.text.bad_records};
-    if (model.preprocessor != nullptr && !IsOfTokens(config.text)) {
-      model.named = DataFormat{TextFormat::kRecords, config.text.fields};
-    }
-    Result<LoadedSamples> test = LoadSamples(config.train.test, model);
+    Result<LoadedSamples> test = LoadTestSamples(config.train.test, *train, config.text);
     DSLIDE_RETURN_IF_ERROR(test);
     task.shape.test_samples = test->data.size();
   }
@@ -299,7 +293,7 @@ int PlanCommand(int argc, char** argv) {
       "Says what a run needs (memory, disk, bytes, hours) and how fast it would be, before any "
       "machine is rented for it. Speed is reckoned from a few seconds of training on this machine. "
       "Exit code 2 names what does not fit, and how many nodes or how much memory would do.");
-  line.Option("data", "FILE", "training data (train.data)");
+  DeclareDataOptions(&line);
   line.Option("features", "D", "without data: input features", "136000");
   line.Option("labels", "N", "without data: labels", "670000");
   line.Option("samples", "M", "without data: training samples", "500000");

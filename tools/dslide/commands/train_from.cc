@@ -196,7 +196,6 @@ Status TrainFrom::ReadData() {
       path, {config_.text, config_.train.min_label_samples, std::move(extended)});
   DSLIDE_RETURN_IF_ERROR(train);
   train_ = *std::move(train);
-  config_.text.format = train_.format;
   if (train_.data.size() == 0) return BadInput(fmt::format("{}: no samples to train on", path));
   train_.data.Widen(from_.config.model.features, from_.config.model.labels);
   return {};

@@ -202,7 +202,7 @@ RunEnd EndOf(const std::string& run_directory) {
 
 bool SummaryIsOf(RunEnd end, const std::string& outcome) {
   if (end == RunEnd::kUnknown) return true;
-  return end != RunEnd::kNone && (outcome == kFinishedOutcome) == (end == RunEnd::kFinished);
+  return (outcome == kFinishedOutcome) == (end == RunEnd::kFinished);
 }
 
 const char* NameOf(FoundRun::Kind kind) {

@@ -48,7 +48,9 @@ enum class RunEnd {
   kFinished,  // training and evaluation are done
 };
 RunEnd EndOf(const std::string& run_directory);
-// Whether summary.json with this outcome is of that end. An earlier start may have left it.
+// Whether summary.json with this outcome is of that end. A start removes the summary of the start
+// before it, but a scheduler may have been killed between the ledger's last entry and the summary.
+// A run that was stopped while its ledger had no room has a summary and kNone.
 bool SummaryIsOf(RunEnd end, const std::string& outcome);
 
 // nullopt: the directory holds no run.

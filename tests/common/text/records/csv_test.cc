@@ -87,6 +87,16 @@ TEST_CASE("CSV: a quote that is not closed takes no other record with it") {
   CHECK(longer.errors.size() == 1);
 }
 
+TEST_CASE("CSV: a quote that is not closed before long records takes none of them with it") {
+  std::string text = "text,labels\n\"open,a\n";
+  const std::string record = std::string(size_t{1} << 20, 'x') + ",b\n";
+  const size_t records = (kMaxLineBytes >> 20) + 1;
+  for (size_t i = 0; i < records; ++i) text += record;
+  const ReadFile read = Read(text);
+  CHECK(read.records.size() == records);
+  CHECK(read.errors == Names{"2: a quote that opens is not closed"});
+}
+
 TEST_CASE("CSV: labels are a cell, a JSON list, several columns, or URIs") {
   CHECK(Read("text,labels\na,\"[\"\"x\"\", \"\"y z\"\"]\"\n").records[0].labels ==
         Names{"x", "y z"});
