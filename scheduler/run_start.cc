@@ -183,7 +183,8 @@ class Starter {
     return {};
   }
 
-  // A stream whose train.decay is left open has none.
+  // Refuses a train.decay other than none that the user set for a stream. If the key is not set,
+  // the rate of a stream does not decay.
   Status CheckDecay() const {
     const TrainConfig& train = options_.config.train;
     const bool given = options_.given.contains("train.decay");

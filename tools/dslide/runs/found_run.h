@@ -40,7 +40,7 @@ struct FoundRun {
 };
 const char* NameOf(FoundRun::Kind kind);
 
-// How a run's last start has ended, by its ledger. File times say nothing: a copy has others.
+// How the last start of a run ended, by its ledger. File times are not used: a copy has other ones.
 enum class RunEnd {
   kUnknown,   // no ledger, or an empty one
   kNone,      // the run continues, or its scheduler was killed
@@ -48,7 +48,8 @@ enum class RunEnd {
   kFinished,  // training and evaluation are done
 };
 RunEnd EndOf(const std::string& run_directory);
-// Whether summary.json with this outcome is of that end. An earlier start may have left it.
+// Whether a summary.json with this outcome describes that end. It may also be that of an earlier
+// start.
 bool SummaryIsOf(RunEnd end, const std::string& outcome);
 
 // nullopt: the directory holds no run.
