@@ -30,7 +30,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> query = {};    // names and values, decoded
   std::vector<std::pair<std::string, std::string>> headers = {};  // as they came
 
-  // The value of the first header with this name, in upper or lower case; "" if there is none.
+  // The value of the first header with this name (case is ignored); "" if the request lacks it.
   const std::string& Header(std::string_view name) const;
 };
 

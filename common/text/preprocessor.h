@@ -34,8 +34,8 @@ class Preprocessor {
   Preprocessor(Vectorizer vectorizer, std::vector<std::string> label_names);
 
   // Reads a file of records; the result's config() has its format. Memory is bounded except for
-  // the names of labels; with text.hash_bits it is 4 bytes a feature. The same file and
-  // configuration give the same result, whatever the number of threads. Labels have ids by falling
+  // the names of labels; with text.hash_bits it is 4 bytes a feature. The result depends
+  // on the file and the configuration, not on the number of threads. Labels have ids by falling
   // frequency; those of fewer than `min_label_samples` samples are left out. Errors are kBadInput
   // and name the file and the line, or the keys that exclude each other.
   static Result<Preprocessor> Fit(const std::string& path, const TextConfig& config, size_t threads,

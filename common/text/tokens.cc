@@ -70,7 +70,7 @@ Status TokenBreaker::ForEachToken(std::string_view line,
                                   const std::function<void(std::string_view)>& take) {
   if (!IsUtf8(line)) {
     return BadInput(
-        fmt::format("{} is no UTF-8; convert the file, for instance by iconv", Quoted(line)));
+        fmt::format("{} is not UTF-8; convert the file, for instance by iconv", Quoted(line)));
   }
   if (!items_) {
     breaker_.ForEachWord(

@@ -137,7 +137,7 @@ class Ledger {
  public:
   // Opens the ledger in a directory, or creates an empty one. `*state` is the sum of its entries.
   // An incomplete last entry, as a power failure leaves it, is dropped. Errors name the directory
-  // or file and what is wrong: damage and another format are kBadInput; a ledger that a scheduler
+  // or file and the fault: damage and another format are kBadInput; a ledger that a scheduler
   // has open, and a disk without room, are kTryLater. `env`: the file system, which must outlive
   // the ledger; null: that of the machine.
   static Result<std::unique_ptr<Ledger>> Open(const std::string& directory, LedgerState* state,

@@ -31,8 +31,8 @@ class SampleLengths {
   std::vector<float> lengths_;
 };
 
-// The median length of a training file's samples; 1 if the samples are drawn while training, or if
-// there are no samples.
+// The median length of a training file's samples; 1 for samples that are drawn while training, and
+// for an empty file.
 float MedianLength(const Dataset& train);
 
 }  // namespace dslide

@@ -36,7 +36,7 @@ class FirstLook {
   // The number of samples without labels, and the key that they have in place of "labels"; "" if
   // every sample has a label.
   std::string WithoutLabels() const;
-  // The key that samples have in place of "labels", and their number; "" if there is no such key.
+  // The key that samples have in place of "labels", and their number; "" if no sample has one.
   std::string KeyInPlaceOfLabels() const;
   // WithoutLabels() and all other warnings. Callers put the file's name before each.
   // `label_names`: each name that occurs, once.

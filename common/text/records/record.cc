@@ -271,7 +271,7 @@ std::vector<std::string> FieldsOf(std::string_view text) {
 Result<Record> ParseRecord(const RecordRules& rules, std::string_view line) {
   if (!IsUtf8(line)) {
     return BadInput(
-        fmt::format("{} is no UTF-8; convert the file, for instance by iconv", Quoted(line)));
+        fmt::format("{} is not UTF-8; convert the file, for instance by iconv", Quoted(line)));
   }
   switch (rules.format) {
     case RecordFormat::kJsonLines:

@@ -227,7 +227,7 @@ TEST_CASE("records that cannot be read are left out, said and counted") {
                  "be read, and at most 1 % are left out)"));
 }
 
-// As WriteTexts(), every second with a key that is no "labels".
+// As WriteTexts(), but every second record has another key than "labels".
 void WriteMisspelt(const std::string& path, size_t samples, uint64_t seed, size_t every) {
   WriteTexts(path + ".right", samples, seed);
   std::ifstream right(path + ".right");

@@ -39,7 +39,7 @@ void Say(const std::string& line) {
   PrintLine(line);
 }
 
-// The last error of an executable in its log from `start` on; "" if there is none.
+// The last error of an executable in its log from `start` on; "" if the log has no error.
 std::string LastError(const std::string& path, std::streamoff start, const std::string& program) {
   std::ifstream log(path);
   log.seekg(start);

@@ -157,7 +157,7 @@ TEST_CASE("lines that are no UTF-8 are refused in each format") {
                                     RecordFormat::kTsv, RecordFormat::kPlainText}) {
     const Result<Record> record = ParseRecord(format, "Caf\xe9\tLatin");
     REQUIRE(!record.ok());
-    CHECK(record.error().message.find("is no UTF-8") != std::string::npos);
+    CHECK(record.error().message.find("is not UTF-8") != std::string::npos);
   }
 }
 

@@ -167,11 +167,12 @@ TEST_CASE("unreadable records: lines of words and sessions") {
     config.min_count = 1;
     const Result<TrainingSamples> loaded = Load(path, config);
     REQUIRE_MESSAGE(loaded.ok(), (loaded.ok() ? "" : loaded.error().message));
-    CHECK(HasNote(loaded->notes,
-                  fmt::format("{}: 1 of {} records cannot be read and were left out; the first is "
-                              "{}:7000: 'bad \\xff' is no UTF-8; convert the file, for instance by "
-                              "iconv",
-                              path, kLines, path)));
+    CHECK(
+        HasNote(loaded->notes,
+                fmt::format("{}: 1 of {} records cannot be read and were left out; the first is "
+                            "{}:7000: 'bad \\xff' is not UTF-8; convert the file, for instance by "
+                            "iconv",
+                            path, kLines, path)));
     config.bad_records = BadRecords::kRefuse;
     CHECK(Load(path, config).error().message.starts_with(path + ":7000: "));
   }
