@@ -192,7 +192,7 @@ class Starter {
     return BadInput("train.decay: a stream has no end; leave the key out, or set none");
   }
 
-  // The data has the sizes, and other values follow them.
+  // Refuses sizes that differ from those of the data.
   Status CheckSizes() const {
     if (inputs_.config.train.open_vocabulary) return {};
     const ModelConfig &asked = options_.config.model, &model = inputs_.config.model;

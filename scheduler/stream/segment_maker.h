@@ -55,8 +55,8 @@ class SegmentMaker {
   // Makes the next segment from the waiting lines; nullopt: none of them is a record. Lines that
   // cannot be read are left out, however many there are: a stream has no end at which their share
   // would be known. `ended`: the last line may lack its line end. Errors: the stream's first line
-  // has no known format, no record
-  // of the first segment has a label, or a line cannot be read and text.bad_records = refuse.
+  // has no known format, no record of the first segment has a label, or a line cannot be read and
+  // text.bad_records = refuse.
   Result<std::optional<Made>> MakeNext(bool ended);
   // What a segment's line does not tell: lines that were left out although no segment was made of
   // the others. Empty: none since the last call.

@@ -65,10 +65,10 @@ bool IsHeader(const std::vector<std::string>& fields, const std::vector<std::str
 
 struct Separated {
   char separator;
-  size_t parts;  // different ones
+  size_t parts;  // different parts
 };
-// The separator that most names have, if they look like several names in one. Commas are in honest
-// names too, so that their parts must come again in other names.
+// The separator in most names, if they look like several names in one. A single name may contain a
+// comma too, so the parts between commas must also occur in other names.
 std::optional<Separated> SeparatedNames(std::span<const std::string> names) {
   for (const char separator : {';', '|', ','}) {
     size_t with = 0;

@@ -107,7 +107,7 @@ std::string_view HalfCharacter(std::string_view json) {
   return {};
 }
 
-// The key that somebody wrote for "labels"; "" if no key is near it.
+// The key of `object` that looks like a misspelt `labels`; "" if no key does.
 std::string NearKey(const Json& object, const std::string& labels) {
   const std::vector<std::string> known = {labels};
   for (const auto& [key, value] : object.items()) {

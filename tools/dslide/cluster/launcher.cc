@@ -192,7 +192,7 @@ std::string Launcher::Address() const {
   return address.ok() ? *address : "";
 }
 
-// Each life of a scheduler writes new files of its address and its summary.
+// Tells a new file from an older one: each start of a scheduler writes a new address and summary.
 Launcher::FileIdentity Launcher::IdentityOf(const std::string& name) const {
   struct stat file;
   if (stat(Path(name).c_str(), &file) != 0) return std::nullopt;
