@@ -44,7 +44,7 @@ class RunReporter {
   // Not ok: metrics.jsonl cannot be opened. Names the file.
   const Status& state() const { return recorder_.state(); }
   // Writes the costs at once, so that a life that is soon killed leaves them.
-  // `notes`: what people were told of the data; they are events of the run.
+  // `notes`: the lines about the data that were shown to people; each becomes an event of the run.
   void Begin(const std::vector<std::string>& notes);
   // Shows what is due: progress, records, the status page.
   void Tick();

@@ -183,7 +183,8 @@ class Starter {
     return {};
   }
 
-  // A stream whose train.decay is left open has none.
+  // Refuses a train.decay other than none that the user set for a stream. If the key is not set,
+  // the rate of a stream does not decay.
   Status CheckDecay() const {
     const TrainConfig& train = options_.config.train;
     const bool given = options_.given.contains("train.decay");
@@ -191,7 +192,7 @@ class Starter {
     return BadInput("train.decay: a stream has no end; leave the key out, or set none");
   }
 
-  // The data has the sizes, and other values follow them.
+  // Refuses sizes that differ from those of the data.
   Status CheckSizes() const {
     if (inputs_.config.train.open_vocabulary) return {};
     const ModelConfig &asked = options_.config.model, &model = inputs_.config.model;

@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A run that has nothing else to do ends if the ledger has waited so long for room; so does a run
-// that was asked to stop, after a shorter time.
+// A finished run ends if the ledger has waited for room for kLedgerPatienceMs, and a run that was
+// asked to stop after the shorter kStopPatienceMs.
 constexpr int64_t kLedgerPatienceMs = 600'000;
 constexpr int64_t kStopPatienceMs = 20'000;
 
@@ -31,7 +31,8 @@ std::string NameIn(const std::string& path) { return path.substr(path.rfind('/')
 
 }  // namespace
 
-// A stop while the ledger waits is at once: no checkpoint could be recorded.
+// While the ledger waits for room, a stop ends the run at once, because the ledger could not record
+// a checkpoint.
 void SchedulerShell::RequestStop() {
   const int64_t now_ms = clock_.Millis();
   if (!stop_wanted_ms_) stop_wanted_ms_ = now_ms;
@@ -51,12 +52,12 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
       counted->day = DayOf(SecondsSince1970());
     }
   }
-  if (ledger_queue_.wait()) SendWhatIsFree(&effects);
+  if (ledger_queue_.wait()) SendIndependent(&effects);
   ledger_queue_.Add(std::move(effects));
-  TendLedger();
+  DrainLedgerQueue();
 }
 
-void SchedulerShell::TendLedger() {
+void SchedulerShell::DrainLedgerQueue() {
   const int64_t now_ms = clock_.Millis();
   while (true) {
     Result<std::optional<SchedulerCore::Effects>> next = ledger_queue_.Next(now_ms);
@@ -83,14 +84,14 @@ void SchedulerShell::TendLedger() {
   reporter_.Notice(waits ? ledger_queue_.wait()->why +
                                "; training waits until there is room; a signal "
                                "stops the run at once"
-                         : "the ledger is written again; training goes on");
+                         : "the ledger's disk has room again; training continues");
 }
 
-// Heartbeats, refusals and observers are answered while other messages wait for the ledger, so that
-// nobody takes the scheduler for dead: these answers depend on no entry. A plan without entries
-// repeats one that waits, for a member whose next message asks for it again: it is dropped, so that
-// what waits does not grow with time. The end of the run waits.
-void SchedulerShell::SendWhatIsFree(SchedulerCore::Effects* effects) {
+// While other messages wait for the ledger, sends the replies that depend on no ledger entry: to
+// heartbeats and to observers, and refusals. Members would otherwise consider the scheduler dead. A
+// plan without an entry repeats a plan that waits; the member asks again with its next message, so
+// it is dropped, and the queue does not grow with time. A Shutdown message waits too.
+void SchedulerShell::SendIndependent(SchedulerCore::Effects* effects) {
   const auto is_held = [&](const auto& out) {
     const Member* member = core_.roster().At(out.to);
     const bool observes = member != nullptr && member->role == Role::kObserver;
@@ -122,7 +123,7 @@ void SchedulerShell::Send(SchedulerCore::Effects::Outgoing out) {
   socket_.Send(out.to, std::move(bytes));
 }
 
-// Effects whose entries are in the ledger.
+// Executes effects whose entries are in the ledger.
 void SchedulerShell::CarryOut(SchedulerCore::Effects effects) {
   for (const LedgerEntry& entry : effects.ledger) {
     if (const auto* counted = std::get_if<LedgerCounted>(&entry)) reporter_.OnCounted(*counted);

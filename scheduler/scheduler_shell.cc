@@ -121,7 +121,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     HandOutAccess();
     MakeRoomForCheckpoint();
     Apply(core_.Tick(clock_.Millis()));
-    TendLedger();
+    DrainLedgerQueue();
     TendHook();
     reporter_.Tick();
   }

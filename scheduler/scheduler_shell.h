@@ -45,12 +45,12 @@ class SchedulerShell {
   };
 
   Status Loop(StopSignals* signals);
-  // Carries effects out once their entries are in the ledger.
+  // Executes effects once their entries are in the ledger.
   void Apply(SchedulerCore::Effects effects);
-  void TendLedger();
+  void DrainLedgerQueue();
   void GiveUpLedger();
   void CarryOut(SchedulerCore::Effects effects);
-  void SendWhatIsFree(SchedulerCore::Effects* effects);
+  void SendIndependent(SchedulerCore::Effects* effects);
   void Send(SchedulerCore::Effects::Outgoing out);
   void RequestStop();
   Turn ReceiveSome();
@@ -83,7 +83,7 @@ class SchedulerShell {
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Ledger> ledger_;
   LedgerQueue ledger_queue_;
-  std::optional<int64_t> stop_wanted_ms_;  // since when; none: nobody has asked to stop
+  std::optional<int64_t> stop_wanted_ms_;  // when a stop was first requested
   bool said_that_ledger_waits_ = false;
   std::unique_ptr<RunData> data_;
   RunId run_;

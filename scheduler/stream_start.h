@@ -26,7 +26,7 @@ struct StreamStart {
   std::shared_ptr<const Preprocessor> preprocessor;
   std::string description;  // for people
   std::vector<std::string> notes;
-  bool finished = false;  // the run was, and no more has come: there is nothing to do
+  bool finished = false;  // the run had finished, and the stream has no more lines
   bool ends = false;      // a signal has ended the stream
 };
 

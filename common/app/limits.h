@@ -13,17 +13,17 @@
 
 namespace dslide {
 
-// A model has at most so many labels; kMostFeatures is the limit of its features.
+// The maximum number of labels of a model; kMostFeatures is the maximum of its features.
 inline constexpr uint32_t kMostLabels = std::numeric_limits<uint32_t>::max();
 
-// Over HTTP: labels of a sample, samples of a request, samples x labels of a request, and its
-// length, unless --max-request-kb.
+// Limits over HTTP: labels of a sample, samples of a request, samples x labels of a request, and
+// the length of a request unless --max-request-kb sets another.
 inline constexpr uint32_t kMostServedLabels = 1000;
 inline constexpr uint32_t kMostServedSamples = 1000;
 inline constexpr uint64_t kMostServedInAll = 100'000;
 inline constexpr uint32_t kServedRequestKb = 4096;
 
-// Processes that one command starts, and MB of cluster.memory_mb.
+// Limits of the processes that one command starts, and of cluster.memory_mb.
 inline constexpr uint32_t kMostStartedServers = 1024;
 inline constexpr uint32_t kMostStartedWorkers = 65536;
 inline constexpr uint32_t kMostMemoryMb = 1u << 24;

@@ -25,10 +25,10 @@ CgroupLimits CgroupLimitsOfThisProcess();
 
 // The affinity mask of the calling thread, CPU_SETSIZE CPUs an element (CPU_ISSET_S reads it):
 // taskset, a container's cpuset, static CPUs of Kubernetes and the binding of a batch system. Empty
-// if the kernel does not tell it.
+// if the kernel does not report it.
 std::vector<cpu_set_t> AffinityMask();
 
-// The CPUs in that mask, at least 1; without a mask, those of the machine.
+// The number of CPUs in AffinityMask(), at least 1; that of the machine if the mask is empty.
 uint32_t AllowedCpus();
 
 }  // namespace dslide

@@ -20,8 +20,8 @@ inline std::string Plural(uint64_t count, const std::string& thing) {
   return Plural(count, thing, thing + "s");
 }
 
-// "a, b, c" for the separator ", ". fmt::join reads the elements' format at run time; the code for
-// that, which g++ 12 inlines at -O3, seems to it to write behind an array (-Wstringop-overflow).
+// "a, b, c" for the separator ", ". It does not use fmt::join, which parses the elements' format at
+// run time: g++ 12 inlines that code at -O3 and wrongly warns of -Wstringop-overflow.
 template <typename Range>
 std::string Joined(const Range& elements, std::string_view separator) {
   std::string joined;

@@ -20,7 +20,8 @@ ProcessUsage UsageOfThisProcess();
 // CPU time of the calling thread.
 double ThreadCpuSeconds();
 
-// The CPUs that this process may run on, and memory; the cgroup's limit if that is lower.
+// The number of CPUs that this process may run on, and the machine's memory; each is the cgroup's
+// limit if that is lower.
 uint32_t CoresOfThisMachine();  // rounded up
 uint64_t MemoryOfThisMachine();
 

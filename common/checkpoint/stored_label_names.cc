@@ -18,7 +18,7 @@ Result<std::vector<std::string>> LoadLabelNames(const std::string& path, uint32_
     std::string& name = (*names)[id];
     if (!IsUtf8(name)) {
       return BadInput(fmt::format(
-          "{}: the name of label {} is no UTF-8; convert the file, for instance by iconv", path,
+          "{}: the name of label {} is not UTF-8; convert the file, for instance by iconv", path,
           id));
     }
     for (char& c : name) {

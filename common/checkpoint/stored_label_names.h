@@ -13,7 +13,7 @@ namespace dslide {
 
 // One name a label, by id; a label that the file (ReadLabelNames()) leaves out has its number.
 // Control characters become spaces.
-// Errors (kBadInput) name the file: it has other ids, or is no UTF-8.
+// Errors (kBadInput) name the file: it has other ids, or is not UTF-8.
 Result<std::vector<std::string>> LoadLabelNames(const std::string& path, uint32_t num_labels);
 
 // Writes the copy into a directory of checkpoints; returns its path.

@@ -33,8 +33,8 @@ enum class MomentPrecision { kAuto, kFp32, kBf16 };
 enum class WirePrecision { kBf16, kFp32, kInt8 };
 enum class Wire { kAuto, kBf16, kFp32, kInt8 };
 enum class Balance { kAuto, kOff };
-// How a line of a data file is read. kRecords: the files themselves tell which of the next ones it
-// is (common/text/records/record_format.h).
+// The format of a data file's lines. kRecords: the format is detected from the file
+// (common/text/records/record_format.h).
 enum class TextFormat {
   kRecords,
   kJson,
@@ -47,7 +47,7 @@ enum class TextFormat {
   kWords,
   kSessions
 };
-// What becomes of a record that cannot be read.
+// How a record that cannot be read is handled.
 enum class BadRecords { kLeaveOut, kRefuse };
 
 struct CommonConfig {
@@ -95,7 +95,7 @@ struct TrainConfig {
   std::string data;                 // training file
   std::string test;                 // evaluation file; empty: no evaluation
   std::string label_names;          // tab-separated label id ... name; empty: none
-  std::optional<float> normalize;   // feature values are divided by it; derived from the data
+  std::optional<float> normalize;   // divisor of feature values; nullopt: derived from the data
   uint32_t min_label_samples = 1;   // labels of fewer samples are left out
   bool open_vocabulary = false;     // a stream, whose labels and words come while it is trained
   uint32_t segment_samples = 8192;  // of a segment of the stream, at most
@@ -254,7 +254,7 @@ using Overrides = std::vector<std::string>;
 // Defaults, then the INI file (`path` may be empty: none), then the overrides, then range checks.
 // Errors (kBadInput) name the file (or "command line"), the key, the value and the allowed values;
 // an unknown key is refused with the nearest known one. common/config/quoted.h has the grammar of
-// values and comments, and of overrides. `base` has the values of the keys that neither names.
+// values and comments, and of overrides. `base` has the values of the keys that neither sets.
 Result<Config> LoadConfig(const std::string& path, const Overrides& overrides,
                           const Config& base = {});
 
@@ -331,7 +331,8 @@ inline bool IsOfTokens(const TextConfig& text) {
   return text.format == TextFormat::kWords || text.format == TextFormat::kSessions;
 }
 
-// train.dropout_hidden and train.label_smoothing, or what learned neurons have by default.
+// The values of train.dropout_hidden and train.label_smoothing. A key that is not set has the
+// default for learned neurons.
 inline float DropoutHidden(const TrainConfig& train) { return train.dropout_hidden.value_or(0.1f); }
 inline float LabelSmoothing(const TrainConfig& train) {
   return train.label_smoothing.value_or(0.1f);

@@ -18,11 +18,11 @@
 
 namespace dslide {
 
-// How a value is taken from a line or an override.
+// How a value is read from a line or an override.
 enum class ValueKind {
   kWord,    // without outer blanks
   kText,    // any text
-  kCommand  // any text, for a shell, whose quotes are its own
+  kCommand  // a command for a shell: quotes are part of the value
 };
 
 struct Field {
@@ -151,7 +151,7 @@ Field TextThat(Section Config::*section, std::string Section::*member, std::stri
                    [](const std::string& value) { return value; });
 }
 
-// Any text, mostly a path; may be empty. No path has a zero byte.
+// Any text without zero bytes, usually a path; may be empty.
 template <typename Section>
 Field Text(Section Config::*section, std::string Section::*member) {
   Field field = TextThat(section, member, "text",
@@ -192,7 +192,7 @@ Field HiddenLayers();
 // train.normalize: "auto", "off" for 1, or a number above 0.
 Field Normalize();
 
-// train.audit: -1, which is derived, or a share.
+// train.audit: a share, or -1 for a derived one.
 Field AuditShare();
 
 // A number of epochs, or kMostSegments, which is derived for streams alone.

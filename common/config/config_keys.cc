@@ -120,8 +120,8 @@ std::vector<ConfigKey> TrainKeys() {
   const char* section = "train";
   return {
       {section, "data", "training file, .gz and .zst too; -: standard input", Text(kIn, &T::data)},
-      {section, "test", "evaluation file; empty: no evaluation", Text(kIn, &T::test)},
-      {section, "label_names", "lines of: label id, tab, name; empty: none",
+      {section, "test", "optional evaluation file", Text(kIn, &T::test)},
+      {section, "label_names", "optional file with lines of label id, tab, name",
        Text(kIn, &T::label_names)},
       {section, "normalize", "feature values are divided by it; auto: from the data; off: 1",
        Normalize(), kFixed},
@@ -238,11 +238,12 @@ std::vector<ConfigKey> TextKeys() {
   using T = TextConfig;
   const char* section = "text";
   return {
-      {section, "format", "of the data files; records: seen from their lines", Format(), kFixed},
+      {section, "format", "of the data files; records: detected from their lines", Format(),
+       kFixed},
       {section, "fields", "names of fields in JSON and CSV: title:headline,text:body,labels:tags",
        Text(kIn, &T::fields), kFixed},
       {section, "bad_records",
-       "what cannot be read: left out, above 1 % refused; or refused at once",
+       "unreadable records: left out, above 1 % refused; or refused at once",
        OneOf(kIn, &T::bad_records,
              {{"leave-out", BadRecords::kLeaveOut}, {"refuse", BadRecords::kRefuse}})},
       {section, "window",
@@ -354,9 +355,9 @@ std::vector<ConfigKey> CheckpointKeys() {
       {section, "keep", "checkpoints that stay, the newest", Number(kIn, &C::keep, 1, 10'000)},
       {section, "quota_mb", "what the run directory with its checkpoints may take; 0: any",
        Number(kIn, &C::quota_mb, 0, 1u << 30)},
-      {section, "hook", "shell command after each checkpoint; empty: none",
+      {section, "hook", "optional shell command after each checkpoint",
        ShellCommand(kIn, &C::hook)},
-      {section, "shard_hook", "the same on a server's machine, for its part",
+      {section, "shard_hook", "optional shell command on a server's machine, after its part",
        ShellCommand(kIn, &C::shard_hook), kFree, kServersOwn},
       {section, "hook_timeout_s", "a hook that runs for longer is ended, and has failed",
        Number(kIn, &C::hook_timeout_s, 1, kDayS), kFree, kServersOwn},

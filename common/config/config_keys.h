@@ -41,7 +41,8 @@ const std::vector<ConfigKey>& ConfigKeys();
 // The key called "section.name", or nullptr.
 const ConfigKey* FindConfigKey(std::string_view full_name);
 
-// The names of the keys that overrides and a file set, known or not. An empty `path` is no file.
+// The names of the keys that the overrides and the file set, whether known or unknown. If `path` is
+// empty, only the overrides are read.
 Result<std::set<std::string>> GivenKeys(const std::string& path, const Overrides& overrides);
 
 // ResolveConfig() lowers model.candidates, popular, uniform and negatives, cluster.slots and

@@ -51,8 +51,8 @@ std::optional<std::string> Unquoted(std::string_view line, Comments comments) {
   return std::nullopt;
 }
 
-// The length of the UTF-8 character at the beginning of `text`, or 0 where there is none (Unicode,
-// table 3-7).
+// The length of the UTF-8 character at the beginning of `text`, or 0 if `text` does not begin with
+// one (Unicode, table 3-7).
 size_t CharacterBytes(std::string_view text) {
   const auto byte = [&](size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;

@@ -8,10 +8,10 @@
 //
 // A byte between quotes is any but '"', '\' and the line end. Text that begins with a quote and
 // does not have that form is plain: "/opt/copy" "$1" is text with four quotes. In checkpoint.hook
-// and checkpoint.shard_hook, which are for a shell, quotes that the value does not need are part of
-// it.
+// and checkpoint.shard_hook, which are shell commands, quotes that the value does not need are part
+// of the value.
 //
-// An override "key=value" of a text has the value as it is. One with a blank before '=',
+// An override "key=value" of a text sets exactly that value. An override with a blank before '=',
 // "key = value", is read as a line without comments.
 #pragma once
 
@@ -22,20 +22,20 @@ namespace dslide {
 
 struct WrittenValue {
   std::string text;
-  std::string plain = {};      // what it would be without quoting: the line up to '#'
+  std::string plain = {};      // the value if quotes had no meaning: the line up to '#'
   bool quoted = false;         // else `text` is `plain`
-  bool cuts_a_string = false;  // plain, and '#' is between quotes: something is missing
+  bool cuts_a_string = false;  // plain, but its '#' is between quotes: the text is cut
 };
 
 enum class Comments { kAllowed, kNone };
 
-// `line`: what follows '='. Without comments '#' is a byte as any other.
+// `line`: the text after '='. Without comments '#' is an ordinary byte.
 WrittenValue ReadValue(std::string_view line, Comments comments = Comments::kAllowed);
 
-// Whether a value is another one when it is written as it is, or no UTF-8.
+// Whether ReadValue() would change `value` if it were written without quotes, or it is not UTF-8.
 bool NeedsQuotes(std::string_view value);
 
-// `value` so that ReadValue() gives it back: in quotes if it needs them.
+// The text that ReadValue() reads as `value`, in quotes if necessary.
 std::string QuotedValue(std::string_view value);
 
 }  // namespace dslide

@@ -18,8 +18,8 @@ std::string_view Stripped(std::string_view text);
 // `text` without the byte order mark of UTF-8 at its beginning. Error (kBadInput): it is UTF-16.
 Result<std::string_view> WithoutMark(std::string_view text, std::string_view origin);
 
-// WithoutMark(). Error (kBadInput), which begins with `origin` and never shows the text: that of
-// WithoutMark(), or a control byte that is no tab and no line end.
+// `text` as WithoutMark() returns it. Error (kBadInput), which begins with `origin` and never shows
+// the text: that of WithoutMark(), or a control byte other than tabs and line ends.
 Result<std::string_view> PlainText(std::string_view text, std::string_view origin);
 
 // The first line of `text` that is not blank, trimmed, or an empty text where all lines are blank.

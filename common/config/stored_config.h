@@ -8,9 +8,9 @@
 
 namespace dslide {
 
-// INI text of a run, a checkpoint or a model file. Errors as ParseConfig(). Where a key is younger
-// than the version that stored it and its default would change the model, the value is that of the
-// time before the key: train.normalize is off.
+// Parses the INI text of a run, a checkpoint or a model file. Errors are those of ParseConfig(). A
+// version without train.normalize did not divide values, so the key is off if the text lacks it:
+// its default would change the model.
 Result<Config> ParseStoredConfig(std::string_view text, std::string_view origin);
 
 }  // namespace dslide

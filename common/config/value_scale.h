@@ -1,9 +1,9 @@
 // train.normalize: the number that all feature values are divided by.
 //
-// The settings are made for text, whose samples have length (L2 norm) 1. Values that are far
-// greater make gradients that overshoot, far smaller ones teach little. Data files and requests
-// keep their values: a worker divides them when it sends a batch to servers, and a model when it is
-// given a sample.
+// The settings are made for text, whose samples have length (L2 norm) 1. Much
+// larger values give gradients that overshoot, and much smaller ones hardly train the model. Data
+// files and requests keep their values: a worker divides them when it sends a batch to servers, and
+// a trained model divides those of each sample that it gets.
 #pragma once
 
 #include "common/config/config.h"
@@ -16,11 +16,11 @@ inline constexpr float kMostDivisor = 1e30f;
 
 inline float ValueDivisor(const TrainConfig& train) { return train.normalize.value_or(1.0f); }
 
-// Whether the settings suit samples whose median length is this one.
+// Whether the settings suit samples with this median length.
 bool IsUsualLength(float median_length);
 
-// Sets train.normalize, if it is left open, for training data whose samples have this median
-// length: 1 if that is usual, else the length.
+// Sets train.normalize, if it is not set, for training data with this median length: to 1 if the
+// length is usual, else to the length.
 void ResolveNormalize(float median_length, TrainConfig* train);
 
 }  // namespace dslide

@@ -1,5 +1,6 @@
-// Which bytes of a CSV record are between quotes (RFC 4180): a quote opens at the beginning of a
-// cell, two of them inside are one of the text, and one alone closes. A quote elsewhere is text.
+// Finds the bytes of a CSV record that are between quotes (RFC 4180). A quote at the beginning of a
+// cell opens quoted text. In it, two quotes stand for one, and a single quote closes it. Any other
+// quote is text.
 #pragma once
 
 #include <string_view>
@@ -12,7 +13,7 @@ class CsvQuotes {
 
   explicit CsvQuotes(char separator) : separator_(separator) {}
 
-  // Classifies the next byte of the record. A kQuote is not part of the text.
+  // Classifies the next byte of the record. A byte of kind kQuote is not part of the text.
   Byte Next(char c) {
     switch (state_) {
       case State::kBegin:

@@ -338,7 +338,7 @@ Result<std::optional<std::string_view>> TextStream::Next() {
   }
 }
 
-// Where the line ends; nullopt: behind the line end at `line_end`.
+// The end of the line; nullopt: the line does not end at `line_end`.
 std::optional<size_t> TextStream::EndOf(QuotedLine* line, std::string_view rest, size_t line_end) {
   line->Feed(rest, line_end);
   if (!line->quotes.is_open()) {

@@ -54,18 +54,19 @@ class TextStream {
   // one. REQUIRES 0 < bytes <= kMaxLineBytes.
   void CutLongLines(size_t bytes) { longest_part_ = bytes; }
 
-  // From now on a line end between quotes of CSV (csv_quotes.h) does not end a line. Such a line has
-  // at most kMostQuotedLines lines of the file and kMaxLineBytes: where the quotes are not closed by
-  // then, or by the end of the file, it ends at its first line end. line() is the first one's.
+  // From now on Next() does not end a line at a line end between quotes of CSV (csv_quotes.h), but
+  // joins up to kMostQuotedLines lines and kMaxLineBytes. If the quotes are not closed by then, or
+  // by the end of the file, the line ends at its first line end. line() is the number of the first
+  // joined line.
   static constexpr size_t kMostQuotedLines = 1000;
   void JoinQuotedLines(char separator) { csv_separator_ = separator; }
 
   // The next `bytes` of the text, or all that are left, without a byte order mark; valid until the
-  // next call. An error there is Next's to return. REQUIRES bytes <= kMaxLineBytes. PutBack() has
-  // to come before.
+  // next call. Next() returns an error that occurs here. REQUIRES bytes <= kMaxLineBytes. PutBack()
+  // must be called before Peek(), not after it.
   std::string_view Peek(size_t bytes);
 
-  // Next returns the line that it returned last once more. REQUIRES that there is one.
+  // Makes Next() return its last line once more. REQUIRES that Next() has returned a line.
   void PutBack();
 
   // The text has at most so many bytes, by the length of the file; a pipe or a Zstandard stream
@@ -99,14 +100,14 @@ class TextStream {
   size_t begin_ = 0;
   size_t end_ = 0;
   size_t last_begin_ = 0;    // of the line that Next returned
-  bool at_end_ = false;      // nothing is left to decode, which Peek() may have found out
-  bool has_ended_ = false;   // Next has said so
+  bool at_end_ = false;      // nothing is left to decode; Next() or Peek() sets it
+  bool has_ended_ = false;   // Next() has returned nullopt
   size_t longest_part_ = 0;  // 0: lines are whole
   bool is_cut_ = false;      // more of the line that Next returned last comes
   uint64_t line_ = 0;
   std::optional<char> csv_separator_;
-  uint64_t joined_ = 0;            // further lines of the file in Next's last line
-  std::optional<Error> not_read_;  // that Peek() met
+  uint64_t joined_ = 0;            // further lines in the line that Next() returned last
+  std::optional<Error> not_read_;  // the error that Peek() met
   std::optional<Error> failure_;
 };
 

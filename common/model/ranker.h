@@ -62,7 +62,7 @@ struct RankedLabels {
   // sum is at least that of the labels here: their probabilities add up to at most 1.
   std::vector<float> probabilities;
 
-  // Appends a row of this to *to.
+  // Appends one of this object's rows to *to.
   void AppendRow(size_t row, RankedLabels* to) const;
 };
 

@@ -24,13 +24,13 @@
 namespace dslide {
 
 struct HttpRequest {
-  std::string method;  // "GET"; of HEAD too, whose response's body is not sent
+  std::string method;  // "GET" for HEAD too, whose response has no body
   std::string path;    // "/api/status", without the query
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> query = {};    // names and values, decoded
   std::vector<std::pair<std::string, std::string>> headers = {};  // as they came
 
-  // The value of the first header with this name, upper or lower case; "": the request lacks it.
+  // The value of the first header with this name (case is ignored); "" if the request lacks it.
   const std::string& Header(std::string_view name) const;
 };
 
@@ -40,7 +40,7 @@ struct HttpResponse {
   unsigned status = 200;
   std::string type;                         // its Content-Type
   std::shared_ptr<const std::string> body;  // never null
-  Headers headers = {};                     // more of them
+  Headers headers = {};                     // further ones
 
   static HttpResponse Text(unsigned status, std::string text);  // text/plain
   static HttpResponse Unauthorized();                           // 401: it wants a bearer token
@@ -56,7 +56,7 @@ class HttpServer {
   // The same, when the headers have come, before any byte of a body is read: a response refuses the
   // request.
   using Screen = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
-  // The further headers of every response to the request, a refusal by the server itself included.
+  // Returns further headers for the response to a request, also for a refusal by the server itself.
   // Called when the request's headers have come.
   using MoreHeaders = std::function<HttpResponse::Headers(const HttpRequest&)>;
 

@@ -7,7 +7,7 @@
 //   scheduler = tcp://HOST:PORT
 //   scheduler_key = PUBLIC_KEY
 //   secret_key = SECRET_KEY
-// of which any may be missing, with values and comments as in common/config/quoted.h.
+// Any of them may be missing. Values and comments are as in common/config/quoted.h.
 #pragma once
 
 #include <optional>

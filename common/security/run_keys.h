@@ -36,12 +36,12 @@ class RunKeys {
   // Reads the members' keys again if their file has changed. False: it has not.
   Result<bool> Refresh();
 
-  // The member key for a name: without the secret key if that is not here, and without the
+  // The member key for a name. It lacks the secret key if this machine does not have it, and the
   // scheduler's address until the scheduler listens. Errors (kBadInput): no key has the
   // name.
   Result<MemberKey> KeyOf(const std::string& name) const;
 
-  // Draws a key, or takes `own`, and writes the ring and, of a drawn key, its file. Returns
+  // Adds the public key `own`, or draws a key and writes its file; writes the ring. Returns
   // KeyOf(). Errors (kBadInput): a name that has a key already; KeyRing::Allow's.
   Result<MemberKey> Allow(const Grant& grant, const std::optional<PublicKey>& own);
   Status Revoke(const std::string& name);

@@ -52,8 +52,7 @@ Result<std::optional<RunPlace>> RunPlaceOf(const std::string& place) {
     return std::optional(RunPlace{file.string(), file.parent_path().string()});
   }
   if (!place.empty() && place.find(':') == std::string::npos) {
-    return BadInput(
-        fmt::format("{}: no such run directory, and no address (tcp://HOST:PORT)", place));
+    return BadInput(fmt::format("{}: not a run directory or an address (tcp://HOST:PORT)", place));
   }
   return std::optional<RunPlace>();
 }

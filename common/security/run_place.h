@@ -1,5 +1,5 @@
-// Finds the scheduler of a run, and the key to be let in with, from a place that the user names:
-// one way for members and commands.
+// Finds the scheduler of a run, and the key that it admits, from a place that the user names.
+// Members and commands use the same functions.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace dslide {
 
-// The file in a run directory that a scheduler writes its address to, when it has read its data.
+// The file in a run directory to which a scheduler writes its address once it has read its data.
 constexpr char kAddressName[] = "scheduler.address";
 
 // Where a run lies on this machine, or on a disk that it shares.
 struct RunPlace {
   std::string address_file;  // absolute
-  std::string directory;     // that it is in
+  std::string directory;     // of address_file
 };
 
 // `place`: a run directory or the file scheduler.address in it, as a path or as file:///PATH.

@@ -221,11 +221,11 @@ void EraseKey(const std::string& key, size_t begin, std::string* text) {
 std::string StoredConfig(const TextConfig& text_config, uint32_t format) {
   Config config;
   config.text = text_config;
-  // A number, as earlier programs want.
+  // Earlier programs expect numbers.
   config.train.dropout_hidden = DropoutHidden(config.train);
   config.train.label_smoothing = LabelSmoothing(config.train);
   std::string text = FormatConfig(config);
-  // They say how a file is read, not what a sample is.
+  // These keys change how a file is read, but not the samples of a model.
   for (const char* key : {"bad_records", "fields"}) EraseKey(key, text.find("[text]\n"), &text);
   if (format < 3) {
     for (const char* key :

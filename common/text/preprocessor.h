@@ -33,20 +33,20 @@ class Preprocessor {
  public:
   Preprocessor(Vectorizer vectorizer, std::vector<std::string> label_names);
 
-  // Reads a file of records; the result's config() has its format. Memory is bounded but for the
-  // names of labels; with text.hash_bits it is 4 bytes a feature. The same file and configuration
-  // give the same result, whatever the number of threads. Labels have ids by falling frequency;
-  // those of fewer than `min_label_samples` samples are left out. Errors are kBadInput and name the
-  // file and the line, or the keys that do not go together.
+  // Reads a file of records; the result's config() has its format. Memory is bounded except for
+  // the names of labels; with text.hash_bits it is 4 bytes a feature. The result depends
+  // on the file and the configuration, not on the number of threads. Labels have ids by falling
+  // frequency; those of fewer than `min_label_samples` samples are left out. Errors are kBadInput
+  // and name the file and the line, or the keys that exclude each other.
   static Result<Preprocessor> Fit(const std::string& path, const TextConfig& config, size_t threads,
                                   uint32_t min_label_samples = 1);
 
-  // REQUIRES records. One that numbers what this one lacks besides. Features and
-  // labels of this one keep their ids, and features their weights. Terms and labels of the file
-  // that are new follow by falling frequency: terms by the rules of this one's configuration, as if
-  // the file were all there is, at most text.max_features of them. With text.hash_bits there are no
-  // new features: those that were left out get weights by these rules, so that new terms count.
-  // The file may have another format than the one that this was fitted on. Errors as Fit()'s.
+  // Returns a preprocessor that has the features and labels of this one, and new ones from a file.
+  // REQUIRES records. Existing features and labels keep their ids, and features their weights. New
+  // terms and labels follow by falling frequency. Terms are chosen by the rules of config(), as if
+  // no other data existed; at most text.max_features are added. With text.hash_bits no feature is
+  // added: the rules give weights to features that were left out, so that new terms count. The file
+  // may have another format than the file of Fit(). Errors are those of Fit().
   Result<Preprocessor> Extend(const std::string& path, size_t threads,
                               uint32_t min_label_samples = 1, const DataFormat& format = {}) const;
 

@@ -26,7 +26,7 @@ Error InLine(const std::string& path, const LineBlock& block, size_t i, const Er
   return {error.kind, fmt::format("{}:{}: {}", path, block.NumberOf(i), error.message)};
 }
 
-// Calls take() with each token of a line; a line that cannot be read is a record that cannot.
+// Calls take() with each token of a line. A line that cannot be read is an unreadable record.
 Status ForEachToken(const std::string& path, const LineBlock& block, size_t i,
                     TokenBreaker* breaker, UnreadableRecords* unreadable,
                     const std::function<void(std::string_view)>& take) {
@@ -70,7 +70,7 @@ Status TokenBreaker::ForEachToken(std::string_view line,
                                   const std::function<void(std::string_view)>& take) {
   if (!IsUtf8(line)) {
     return BadInput(
-        fmt::format("{} is no UTF-8; convert the file, for instance by iconv", Quoted(line)));
+        fmt::format("{} is not UTF-8; convert the file, for instance by iconv", Quoted(line)));
   }
   if (!items_) {
     breaker_.ForEachWord(

@@ -29,8 +29,8 @@ class TokenBreaker {
  public:
   explicit TokenBreaker(const TextConfig& config);
 
-  // Calls take() with each token, in order, valid during the call. Text that is no UTF-8 is an
-  // error, without its place, and has no token.
+  // Calls take() with each token, in order, valid during the call. Text that is not UTF-8 is an
+  // error, whose message lacks the place, and gives no token.
   Status ForEachToken(std::string_view line, const std::function<void(std::string_view)>& take);
 
  private:

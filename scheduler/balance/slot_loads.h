@@ -90,9 +90,9 @@ class SlotLoads {
   std::vector<double> RelativeLoads(std::span<const Incarnation> servers,
                                     std::span<const uint16_t> slot_owner) const;
   // The servers' loads for status and reports: the measured shares of time that their executors
-  // worked, relative to the mean. The planner's loads are estimates of these. They differ for a
-  // while when slots have moved or a newcomer is not believed yet, and stand in until all servers
-  // with slots have reported.
+  // worked, relative to the mean. Until all servers with slots have reported, they are the
+  // planner's loads (RelativeLoads()). The planner's loads are estimates, and differ from the
+  // measured ones for a while after slots have moved or while a newcomer is not trusted yet.
   std::vector<double> MeasuredLoads(std::span<const Incarnation> servers,
                                     std::span<const uint16_t> slot_owner) const;
   // The largest relative load.
@@ -117,7 +117,7 @@ class SlotLoads {
     uint64_t memory_used_bytes = 0;
     uint64_t slot_bytes = 0;            // of the last report
     double busy_share = 0;              // smoothed
-    uint32_t busy_reports = 0;          // that it is made of
+    uint32_t busy_reports = 0;          // the number of reports in busy_share
     double work = 0;                    // recent, by executors that were busy enough to measure
     double busy_s = 0;                  // of those executors
     uint32_t reports = 0;               // with batches

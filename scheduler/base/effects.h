@@ -48,7 +48,7 @@ class SharedBody {
   std::shared_ptr<Body> body_;
 };
 
-// To be carried out in this order.
+// The shell executes them in this order.
 struct SchedulerEffects {
   struct Outgoing {
     PeerId to;
@@ -61,10 +61,10 @@ struct SchedulerEffects {
   // The messages say what counts: all entries have to be on the disk before they are sent.
   bool sync_ledger = false;
   std::vector<Outgoing> send;
-  std::vector<Outgoing> status_wanted;    // to be sent with the status as it is then
+  std::vector<Outgoing> status_wanted;    // to be sent with the status at that time
   std::vector<std::string> notices;       // one line each, for the log and the terminal
   std::vector<std::string> lost_servers;  // names of servers that were lost
-  std::vector<std::string> tunings;       // for the log of who looks closely
+  std::vector<std::string> tunings;       // one line each, for the debug log
   std::vector<EvaluationResult> evaluations;
   std::vector<EvaluatedSample> examples;  // the last samples of the last of them
   std::optional<Manifest> manifest;       // write it; then call OnManifest()

@@ -1,8 +1,8 @@
-// The effects of the core on their way to the shell: the ledger has their entries before the shell
-// carries them out.
+// The queue of effects between the core and the shell. It appends the entries of effects to the
+// ledger before the shell executes them.
 //
-// While the ledger's disk has no room, effects wait here in order, and the queue writes again every
-// second. To the core it looks as if messages took long. The scheduler's thread owns the queue.
+// While the ledger's disk has no room, effects wait here in order, and the queue retries the append
+// every second. The core sees only slow messages. The scheduler's thread owns the queue.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ class LedgerQueue {
   // `ledger` must outlive the queue.
   explicit LedgerQueue(Ledger* ledger) : ledger_(*ledger) {}
 
-  // Nothing to do is not kept.
+  // Appends effects to the queue. Empty effects are dropped.
   void Add(SchedulerEffects effects);
-  // The next effects whose entries are on disk; nullopt: there are none, or they wait. An error
-  // other than want of room is final.
+  // Writes the entries of the next effects and returns the effects; nullopt: the queue is empty, or
+  // waits for room. An error has another cause than a lack of room, and is final.
   Result<std::optional<SchedulerEffects>> Next(int64_t now_ms);
-  // Gives up what waits.
+  // Drops the waiting effects.
   void Clear();
 
-  // Why it waits, and since when; nullopt: it does not.
+  // Why the queue waits for room, and since when; nullopt: it does not wait.
   struct Wait {
     std::string why;
     int64_t since_ms = 0;

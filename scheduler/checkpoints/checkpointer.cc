@@ -10,14 +10,15 @@
 namespace dslide {
 namespace {
 
+// How long until a round is repeated ("again"), and how long failures may last ("patience").
 constexpr int64_t kAgainMs = 1000;              // after a round that was given up
-constexpr int64_t kRoomAgainMs = 10000;         // after there was no room for a round
-constexpr int64_t kLastAgainMs = 10000;         // after the last one of a run failed
-constexpr int64_t kLastPatienceMs = 600000;     // with it
-constexpr int64_t kStopAgainMs = 2000;          // of a run that is to stop
-constexpr int64_t kStopPatienceMs = 20000;      // with it: what kills it may not wait longer
-constexpr int64_t kAgainAfterErrorMs = 30000;   // after one that failed
-static_assert(kLastAgainMs < kLastPatienceMs);  // the last one is tried several times
+constexpr int64_t kRoomAgainMs = 10000;         // after a round found no room
+constexpr int64_t kLastAgainMs = 10000;         // after the last round of a run failed
+constexpr int64_t kLastPatienceMs = 600000;     // for the last round of a run
+constexpr int64_t kStopAgainMs = 2000;          // after a failure in a run that was asked to stop
+constexpr int64_t kStopPatienceMs = 20000;      // in such a run: service managers kill slow stops
+constexpr int64_t kAgainAfterErrorMs = 30000;   // after any other round failed
+static_assert(kLastAgainMs < kLastPatienceMs);  // the last round is tried several times
 
 }  // namespace
 

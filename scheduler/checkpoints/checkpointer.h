@@ -4,8 +4,8 @@
 // A checkpoint is a round: the core says what counts at its beginning, each server with slots
 // writes its shard, and when all have answered and the core has no doubt the manifest is written. A
 // round that a server cannot take part in now is given up and repeated a second later. A round that
-// failed is repeated later; if the run has nothing else to do the failures end it: after ten
-// minutes where the last epoch is done, after twenty seconds where somebody wants it to stop.
+// failed is repeated later. If the run has nothing else to do, it ends after failures for ten
+// minutes when its last epoch is done, or for twenty seconds when it was asked to stop.
 //
 // Pure. A run ends with the error that a function returns; the core ends it.
 #pragma once
@@ -49,7 +49,8 @@ class Checkpointer {
   void Want() { wanted_ = true; }
   // Wants one at once, also after a failure: whoever asks may have mended what went wrong.
   void WantAtOnce(int64_t now_ms);
-  // WantAtOnce() for a run that is to stop: whoever stops it may kill it if that takes long.
+  // WantAtOnce() for a run that was asked to stop. Failures then end the run early, because service
+  // managers kill a process that stops slowly.
   void WantToStop(int64_t now_ms);
   // A member wants one. AnswerWaiters() sends it the outcome.
   void WantFor(Incarnation member, uint64_t request, int64_t now_ms);

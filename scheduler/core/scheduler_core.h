@@ -73,7 +73,7 @@ class SchedulerCore {
   // The checkpoint that a hook reads stays; "": none.
   void HoldCheckpoint(const std::string& name) { run_.checkpointer.Hold(name); }
   Effects OnLedgerFailure(const Status& status, int64_t now_ms);
-  // A stop is wanted while the ledger has no room: the run ends with the newest checkpoint.
+  // Stops the run while the ledger has no room. The run ends with its newest checkpoint.
   Effects StopWithoutLedger(int64_t now_ms);
   // What a message of this core took on the wire.
   void CountSent(const Body& body, size_t bytes) { run_.totals.CountSent(body, bytes); }

@@ -224,7 +224,7 @@ Error HasChanged(const std::string& directory) {
 struct Ledger::Impl {
   std::string directory;
   rocksdb::Env* env = nullptr;      // null: the machine's
-  std::unique_ptr<rocksdb::DB> db;  // null: there was no room to open it again
+  std::unique_ptr<rocksdb::DB> db;  // null after Reopen() found no room
   Status failed;                    // the first error of Append(); kTryLater: the last one
   double sync_us = 0;
 

@@ -137,9 +137,9 @@ class Ledger {
  public:
   // Opens the ledger in a directory, or creates an empty one. `*state` is the sum of its entries.
   // An incomplete last entry, as a power failure leaves it, is dropped. Errors name the directory
-  // or file and what is wrong: damage and another format are kBadInput, a ledger that a scheduler
-  // has open, or that finds no room, is kTryLater. `env`: the file system, which must outlive the
-  // ledger; null: the machine's.
+  // or file and the fault: damage and another format are kBadInput; a ledger that a scheduler
+  // has open, and a disk without room, are kTryLater. `env`: the file system, which must outlive
+  // the ledger; null: that of the machine.
   static Result<std::unique_ptr<Ledger>> Open(const std::string& directory, LedgerState* state,
                                               rocksdb::Env* env = nullptr);
 
@@ -150,15 +150,15 @@ class Ledger {
   static Status ForEach(const std::string& directory,
                         const std::function<Status(uint64_t number, LedgerEntry entry)>& entry);
   static Result<std::vector<LedgerEntry>> Read(const std::string& directory);
-  // Reads the last entry, and none before it; nullopt: the ledger is empty. Errors as
-  // ForEach().
+  // Reads the last entry alone; nullopt: the ledger is empty. Errors are those of ForEach().
   static Result<std::optional<LedgerEntry>> Last(const std::string& directory);
 
   ~Ledger();
 
   // Appends all entries or none. REQUIRES that the first entry of a ledger is LedgerOpened. After
-  // an error the disk's state is unknown. kTryLater: the disk has no room; the same call may be
-  // made again until it has. After any other error every later Append() returns the same error.
+  // an error the disk's state is unknown. kTryLater: the disk has no room; the caller may repeat
+  // the same call until there is room. After any other error every later Append() returns the same
+  // error.
   Status Append(std::span<const LedgerEntry> entries);
   Status Append(const LedgerEntry& entry) { return Append({&entry, 1}); }
   // Makes all entries so far survive a crash of the machine. Errors as Append().
@@ -168,8 +168,9 @@ class Ledger {
   uint32_t sync_us() const;
 
  private:
-  // Opens the database anew after an Append() of so many entries, or a Sync() (0), found no room.
-  // The database then shows whether it has them all or none; entries() counts them if it does.
+  // Opens the database again after an Append() of `appended` entries, or a Sync() (0 entries),
+  // found no room. The database then has all of the entries or none; entries() counts them if it
+  // has them.
   Status Reopen(size_t appended);
 
   struct Impl;

@@ -62,7 +62,7 @@ struct EvaluationPoint {
 
 struct LoadPoint {
   struct Server {
-    double load = 0;  // as SeatStatus has it
+    double load = 0;  // SeatStatus::load
     size_t slots = 0;
   };
   double elapsed_s = 0;
@@ -111,7 +111,7 @@ class RunHistory {
   static constexpr size_t kLoads = 240;
   static constexpr size_t kLoadCells = 8192;  // of all servers
   static constexpr size_t kEvents = 120;      // older ones are forgotten
-  static constexpr size_t kLosses = 120;      // the same
+  static constexpr size_t kLosses = 120;      // older ones are forgotten
 
   explicit RunHistory(RunFacts facts = {}) : facts_(std::move(facts)) {}
 

@@ -50,7 +50,7 @@ class RunRecorder {
   // Every second, for the history.
   void OnReading(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);
   void OnNotice(const std::string& text, double elapsed_s);
-  // A server with slots, which stopped training.
+  // Records the loss of a server with slots, which stopped training.
   void OnLost(const std::string& server, double elapsed_s);
   void OnEpoch(uint32_t epochs_trained, double elapsed_s);
   const std::deque<RunEvent>& events() const { return history_.events(); }

@@ -15,10 +15,11 @@
 namespace dslide {
 namespace {
 
-// Of the first segment: so many records say whether a stream has labels.
+// A stream whose first segment has at least this many records and no label is refused.
 constexpr size_t kEnoughToJudge = 100;
 
-// The next line, without its end; none: there is no whole one. `place`: of the bytes in the stream.
+// The next line without its line end; nullopt: no line is complete. `place`: the offset of `bytes`
+// in the stream.
 std::optional<std::string_view> NextLine(std::string_view bytes, uint64_t place, bool ended,
                                          size_t* size) {
   const size_t end = bytes.find('\n');
@@ -30,7 +31,7 @@ std::optional<std::string_view> NextLine(std::string_view bytes, uint64_t place,
   return line;
 }
 
-// FindFormat() has read the names of fields once.
+// Cannot fail: FindFormat() has parsed the names of fields before.
 RecordRules RulesOf(RecordFormat format, const TextConfig& config) {
   RecordRules rules(format);
   if (Result<FieldNames> fields = FieldNames::Parse(config.fields); fields.ok()) {

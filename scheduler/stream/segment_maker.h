@@ -52,10 +52,11 @@ class SegmentMaker {
   uint32_t kept_out() const { return kept_out_; }
   Preprocessor MakePreprocessor() const { return vocabulary_.MakePreprocessor(); }
 
-  // The next segment, of the lines that wait; nullopt: none of them is a record, and they are left
-  // out: a stream has no end at which one could tell how many of all they are. `ended`: the last
-  // line may be without its end. Errors: the stream's first line begins no known format, no record
-  // of the first segment has a label, or a line cannot be read and text.bad_records = refuse.
+  // Makes the next segment from the waiting lines; nullopt: none of them is a record. Lines that
+  // cannot be read are left out, however many there are: a stream has no end at which their share
+  // would be known. `ended`: the last line may lack its line end. Errors: the stream's first line
+  // has no known format, no record of the first segment has a label, or a line cannot be read and
+  // text.bad_records = refuse.
   Result<std::optional<Made>> MakeNext(bool ended);
   // What a segment's line does not tell: lines that were left out although no segment was made of
   // the others. Empty: none since the last call.
@@ -76,7 +77,7 @@ class SegmentMaker {
     uint64_t lines = 0;
     uint64_t bad = 0;       // lines that are no records
     std::string first_bad;  // what is wrong with the first of them
-    FirstLook look;         // at the records
+    FirstLook look;         // of the records
   };
   // Where bytes are in the stream: behind so many others, and lines.
   struct Place {

@@ -114,13 +114,12 @@ TEST_CASE("a configuration that cannot be read is refused") {
 TEST_CASE("status and drain want an address, and drain a name") {
   TestRun run;
   CheckRefused(&run, {"status"}, "--scheduler");
-  CheckRefused(&run, {"status", "--scheduler", "here"},
-               "here: no such run directory, and no address");
+  CheckRefused(&run, {"status", "--scheduler", "here"}, "here: not a run directory or an address");
   CheckRefused(&run, {"status", "--scheduler", "tcp://127.0.0.1:70000"}, "127.0.0.1:70000");
   CheckRefused(&run, {"drain", "--scheduler", "tcp://127.0.0.1:7700"}, "NAME");
   CheckRefused(&run, {"drain", "a", "b", "--scheduler", "tcp://127.0.0.1:7700"}, "b");
   CheckRefused(&run, {"drain", "a", "--scheduler", "here"},
-               "here: no such run directory, and no address");
+               "here: not a run directory or an address");
 }
 
 TEST_CASE("checkpoint list says where there is none") {

@@ -368,9 +368,10 @@ TEST_CASE("serve: web pages of an allowed origin may ask, and a wrong origin is 
   CHECK(answer->get_header_value("Access-Control-Allow-Origin") == "http://localhost:3000");
   CHECK(run.Run("dslide", {"serve", "--model", run.run_directory(), "--allow-origin",
                            "https://a.example/"}) == 2);
-  CHECK_MESSAGE(Contains(run.last_errors(),
-                         "--allow-origin: 'https://a.example/' is no origin; give SCHEME://HOST"),
-                run.last_errors());
+  CHECK_MESSAGE(
+      Contains(run.last_errors(),
+               "--allow-origin: 'https://a.example/' is not an origin (expected SCHEME://HOST"),
+      run.last_errors());
 }
 
 TEST_CASE("serve: with a token nobody is answered without it, but who asks for its health") {

@@ -17,7 +17,7 @@ constexpr int kMaxMetricK = 5;  // P@1 .. P@5
 // samples.
 struct RankingMetrics {
   uint64_t samples = 0;
-  uint64_t without_labels = 0;                    // of them: they score 0
+  uint64_t without_labels = 0;                    // samples without labels, which score 0
   double precision[kMaxMetricK] = {};             // P@k
   double ndcg[kMaxMetricK] = {};                  // nDCG@k
   double propensity_precision[kMaxMetricK] = {};  // PSP@k: sum over samples / best achievable sum

@@ -11,11 +11,11 @@ namespace dslide {
 
 struct LengthSpread {
   float least = 0;
-  float median = 0;  // of an even number the lower one of the two in the middle
+  float median = 0;  // the lower middle one if the number of samples is even
   float most = 0;
 };
 
-// Samples that have only zeros, or nothing, do not count. Takes 4 bytes a sample.
+// Samples without values other than 0 are not counted. Memory: 4 bytes a sample.
 class SampleLengths {
  public:
   SampleLengths() = default;
@@ -31,7 +31,8 @@ class SampleLengths {
   std::vector<float> lengths_;
 };
 
-// The median of a training file's samples; 1 of samples that are drawn, and of none.
+// The median length of a training file's samples; 1 for samples that are drawn while training, and
+// for an empty file.
 float MedianLength(const Dataset& train);
 
 }  // namespace dslide

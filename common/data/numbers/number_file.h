@@ -45,7 +45,7 @@ class NumberFile {
   // Errors are as XcReader's.
   static Result<NumberFile> Open(const std::string& path);
   static Result<NumberFile> OpenMatrices(const MatrixPaths& paths);
-  // From the beginning of a stream. REQUIRES kRepository or kLibsvm.
+  // Reads a stream from its beginning. REQUIRES kRepository or kLibsvm.
   static Result<NumberFile> FromStream(NumberFormat format, TextStream stream);
 
   NumberFormat format() const;

@@ -26,7 +26,7 @@ CsvField FieldOf(std::string_view cell, const FieldNames& names) {
   if (name == Lower(names.labels)) return CsvField::kLabels;
   if (name == Lower(names.id)) return CsvField::kId;
   if (name == Lower(names.weight)) return CsvField::kWeight;
-  // Other names of those that have their usual ones.
+  // A field that text.fields does not rename has these names too.
   const FieldNames usual;
   if (names.labels == usual.labels && name == "label") return CsvField::kLabels;
   if (names.labels == usual.labels && name == "subject_uris") return CsvField::kUris;

@@ -1,11 +1,11 @@
 // Records in CSV with a header, by the rules of RFC 4180: a cell between quotes may have
-// separators, doubled quotes and line ends. The separator is a comma, a semicolon or a tab, as the
-// header has it.
+// separators, doubled quotes and line ends. The separator is the header's: a comma, a
+// semicolon or a tab.
 //
 // Columns have the fields' names (field_names.h), in any case; `label`, `subject_uris` and
-// `document_id` are read too. `labels` may be there several times; a cell is one label, or a JSON
-// list of them, and of `subject_uris` what blanks separate, with or without <>. Other columns are
-// ignored.
+// `document_id` are read too. There may be several columns `labels`; a cell is one label or a
+// JSON list of labels. A cell of `subject_uris` has URIs between blanks, with or without <>. Other
+// columns are ignored.
 #pragma once
 
 #include <optional>
@@ -24,9 +24,9 @@ struct CsvColumns {
   char separator = ',';
   std::vector<CsvField> fields;  // by column
 
-  // The columns of a header that names a text or a title, and another field; nullopt: of none.
+  // The columns of `header` if it names a text or a title and another field; else nullopt.
   static std::optional<CsvColumns> Find(std::string_view header, const FieldNames& names);
-  // The columns of a file that the user or the model calls CSV: a text or a title is enough.
+  // The columns of a file that the user or the model calls CSV: a column of text or title suffices.
   static Result<CsvColumns> Parse(std::string_view header, const FieldNames& names);
 
   bool Has(CsvField field) const;

@@ -11,7 +11,7 @@ namespace {
 
 Error Wrong(std::string_view fields, std::string_view why) {
   return BadInput(fmt::format(
-      "text.fields = {}: {} (expected FIELD:NAME with commas between them; FIELD is title, text, "
+      "text.fields = {}: {} (expected FIELD:NAME pairs separated by commas; FIELD is title, text, "
       "labels, id, weight or separator)",
       Quoted(fields), why));
 }
@@ -32,7 +32,7 @@ Result<FieldNames> FieldNames::Parse(std::string_view fields) {
     const auto* found = std::ranges::find_if(
         known, [&](const auto& k) { return k.field == part.substr(0, colon); });
     if (colon == std::string_view::npos || found == std::end(known)) {
-      return Wrong(fields, Quoted(part) + " is none");
+      return Wrong(fields, Quoted(part) + " is not a valid pair");
     }
     if (colon + 1 == part.size()) return Wrong(fields, Quoted(part) + " has no name");
     *found->name = part.substr(colon + 1);

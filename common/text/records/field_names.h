@@ -1,9 +1,9 @@
-// How the fields of a record are called in JSON lines and in the header of CSV (text.fields):
+// The names of a record's fields in JSON lines and in the header of CSV (text.fields):
 //
 //   title:headline,text:body,labels:tags
 //
-// gives three fields other names; id and weight are the others. `separator:;` divides a label at
-// each ';' into several, of JSON lines, CSV and TSV; `separator:comma` at each ','.
+// renames three fields; the other fields are id and weight. In JSON lines, CSV and TSV
+// `separator:;` splits a label at each ';' into several, and `separator:comma` at each ','.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct FieldNames {
   std::string labels = "labels";
   std::string id = "id";
   std::string weight = "weight";
-  std::string separator;  // empty: a label is one
+  std::string separator;  // empty: labels are not split
 
   // Errors (kBadInput) name text.fields.
   static Result<FieldNames> Parse(std::string_view fields);

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kShownBytes = 60;  // of a text or a label
 constexpr size_t kShownLabels = 5;
 constexpr size_t kShownFeatures = 5;
-constexpr uint64_t kLeastEntries = 10;  // of labels, fewer say nothing
+constexpr uint64_t kLeastEntries = 10;  // labels needed for a warning
 constexpr std::array<const char*, FirstLook::kSamples> kNames = {"first", "second"};
 
 std::string Shortened(std::string_view text) { return Printable(text, kShownBytes); }
@@ -65,10 +65,10 @@ bool IsHeader(const std::vector<std::string>& fields, const std::vector<std::str
 
 struct Separated {
   char separator;
-  size_t parts;  // different ones
+  size_t parts;  // different parts
 };
-// The separator that most names have, if they look like several names in one. Commas are in honest
-// names too, so that their parts must come again in other names.
+// The separator in most names, if they look like several names in one. A single name may contain a
+// comma too, so the parts between commas must also occur in other names.
 std::optional<Separated> SeparatedNames(std::span<const std::string> names) {
   for (const char separator : {';', '|', ','}) {
     size_t with = 0;
@@ -165,21 +165,21 @@ std::vector<std::string> FirstLook::Warnings(std::span<const std::string> label_
   if (without_labels() > 0) warnings.push_back(WithoutLabels());
   if (!shown_.empty() && IsHeader(shown_[0].fields, shown_[0].labels)) {
     warnings.push_back(
-        fmt::format("the first line looks like the names of columns, but is a sample with {}; take "
-                    "it out (tail -n +2)",
+        fmt::format("the first line looks like a header, but was read as a sample with {}; "
+                    "remove it (tail -n +2)",
                     LabelsOf(shown_[0].labels)));
   }
   if (entries_ < kLeastEntries) return warnings;
   if (10 * label_names.size() >= 9 * entries_) {
     warnings.push_back(fmt::format(
-        "{} in {} with labels: nearly each has labels of its own, of which nothing can be learned; "
+        "{} in {} with labels: hardly any label occurs twice, so nothing can be learned from them; "
         "are texts and labels swapped?",
         Plural(label_names.size(), "label"), Plural(labelled_, "sample")));
   }
   const double label = Mean(label_bytes_, entries_), text = Mean(text_bytes_, labelled_);
   if (label > text) {
     warnings.push_back(
-        fmt::format("labels are longer than texts ({:.0f} and {:.0f} bytes in the mean); are they "
+        fmt::format("labels are longer than texts ({:.0f} and {:.0f} bytes on average); are they "
                     "swapped?",
                     label, text));
   }
@@ -188,8 +188,8 @@ std::vector<std::string> FirstLook::Warnings(std::span<const std::string> label_
       return name.find(found->separator) != std::string::npos;
     };
     warnings.push_back(
-        fmt::format("most labels have '{}' in them ('{}'): each is one label, {} in all; separated "
-                    "they are {}",
+        fmt::format("most labels have '{}' in them ('{}'): each was read as one label, {} in all; "
+                    "separated, there are {}",
                     found->separator, Shortened(*std::ranges::find_if(label_names, has_it)),
                     label_names.size(), found->parts));
   }

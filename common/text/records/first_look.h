@@ -1,7 +1,8 @@
 // A first look at a file of records, for people, before a run trains on it for hours: the first two
 // samples as they were understood, and warnings where text and labels are mixed up.
 //
-// Threads look at blocks; in the blocks' order, the result does not depend on their number.
+// Threads look at blocks of lines. Appended in the blocks' order, the result does not depend on the
+// number of threads.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +23,22 @@ std::string SampleLine(size_t i, const SampleView& sample);
 
 class FirstLook {
  public:
-  static constexpr size_t kSamples = 2;  // that are shown
+  static constexpr size_t kSamples = 2;  // the samples that are shown
 
   void Add(const Record& record);
-  // Adds what was seen of the lines that follow.
+  // Adds the result of the lines that follow.
   void Append(const FirstLook& later);
 
   uint64_t without_labels() const { return samples_ - labelled_; }
 
   // "first sample: text 'a red boat', labels boat | red", and the second one.
   std::vector<std::string> SampleLines() const;
-  // How many samples have no label, with the key that is there in place of "labels"; "" if all have
-  // some.
+  // The number of samples without labels, and the key that they have in place of "labels"; "" if
+  // every sample has a label.
   std::string WithoutLabels() const;
-  // The key that samples have in place of "labels", with their number; "" if they have none.
+  // The key that samples have in place of "labels", and their number; "" if no sample has one.
   std::string KeyInPlaceOfLabels() const;
-  // WithoutLabels() and everything else that looks wrong, each to be read behind the file's name.
+  // WithoutLabels() and all other warnings. Callers put the file's name before each.
   // `label_names`: each name that occurs, once.
   std::vector<std::string> Warnings(std::span<const std::string> label_names) const;
 
@@ -49,11 +50,11 @@ class FirstLook {
   std::vector<Shown> shown_;
   uint64_t samples_ = 0;
   uint64_t labelled_ = 0;
-  uint64_t entries_ = 0;      // of labels
+  uint64_t entries_ = 0;      // labels, counted for each sample
   uint64_t text_bytes_ = 0;   // of samples with labels
-  uint64_t label_bytes_ = 0;  // of entries, those of addresses left out
+  uint64_t label_bytes_ = 0;  // of the entries that are not addresses
   uint64_t near_keys_ = 0;    // samples with Record::near_key
-  std::string near_key_;      // of the first of them
+  std::string near_key_;      // of the first such sample
 };
 
 }  // namespace dslide

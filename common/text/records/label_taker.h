@@ -1,4 +1,4 @@
-// The labels of a record, as the parsers of its formats meet them.
+// Adds labels to a record while a parser reads it.
 #pragma once
 
 #include <algorithm>
@@ -27,10 +27,10 @@ void ForEachPart(std::string_view text, std::string_view separators, const Take&
   }
 }
 
-// Keeps the first of equal names.
+// Adds each name once.
 class LabelTaker {
  public:
-  // `separator`: between the labels of a name; empty: a name is one label.
+  // `separator`: splits a name into labels; empty: a name is one label.
   explicit LabelTaker(Record* record, std::string_view separator = {})
       : record_(record), separator_(separator) {}
 
@@ -39,7 +39,7 @@ class LabelTaker {
     ForEachPart(name, separator_, [this](std::string_view label) { TakeWhole(label); });
   }
 
-  // A name without a separator in it.
+  // Adds a name as one label, without splitting it.
   void TakeWhole(std::string_view name) {
     std::string cleaned(name);
     for (char& c : cleaned) {

@@ -55,7 +55,7 @@ Status TakeText(const Json& text, const FieldNames& names, Record* record) {
                          return t.is_string() || t.is_null();
                        });
   if (!strings) {
-    return BadInput(fmt::format("\"{}\" is no string and no list of strings", names.text));
+    return BadInput(fmt::format("\"{}\" is not a string or a list of strings", names.text));
   }
   for (const Json& field : text) {
     // The other fields keep their places.
@@ -107,7 +107,7 @@ std::string_view HalfCharacter(std::string_view json) {
   return {};
 }
 
-// The key that somebody wrote for "labels"; "" if no key is near it.
+// The key of `object` that looks like a misspelt `labels`; "" if no key does.
 std::string NearKey(const Json& object, const std::string& labels) {
   const std::vector<std::string> known = {labels};
   for (const auto& [key, value] : object.items()) {
@@ -120,7 +120,7 @@ std::string NearKey(const Json& object, const std::string& labels) {
 
 Error NoJson(std::string_view line) {
   const std::string_view half = HalfCharacter(line);
-  if (half.empty()) return BadInput(fmt::format("{} is no JSON", Quoted(line)));
+  if (half.empty()) return BadInput(fmt::format("{} is not JSON", Quoted(line)));
   return BadInput(fmt::format("{} has {}, which is half a character (cut texts between characters)",
                               Quoted(line), half));
 }
@@ -136,14 +136,14 @@ Result<Record> ParseJson(std::string_view line, const FieldNames& names) {
   }
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return NoJson(line);
-  if (!json.is_object()) return BadInput(fmt::format("{} is no JSON object", Quoted(line)));
+  if (!json.is_object()) return BadInput(fmt::format("{} is not a JSON object", Quoted(line)));
   Record record;
   const Json* title = Find(json, names.title);
   const Json* text = Find(json, names.text);
   if (text == nullptr && title == nullptr) return NoText(names);
   if (text != nullptr) DSLIDE_RETURN_IF_ERROR(TakeText(*text, names, &record));
   if (title != nullptr) {
-    if (!title->is_string()) return BadInput(fmt::format("\"{}\" is no string", names.title));
+    if (!title->is_string()) return BadInput(fmt::format("\"{}\" is not a string", names.title));
     record.fields.insert(record.fields.begin(), title->get<std::string>());
   }
   if (const Json* labels = Find(json, names.labels)) {
@@ -200,7 +200,7 @@ Status TakeCsvLabels(const std::string& cell, LabelTaker* taker) {
   }
   DSLIDE_RETURN_IF_ERROR(CheckJsonText(cell));
   const Json list = Json::parse(cell, nullptr, /*allow_exceptions=*/false);
-  if (list.is_discarded()) return BadInput(fmt::format("{} is no JSON list", Quoted(cell)));
+  if (list.is_discarded()) return BadInput(fmt::format("{} is not a JSON list", Quoted(cell)));
   return TakeLabels(list, taker);
 }
 
@@ -271,7 +271,7 @@ std::vector<std::string> FieldsOf(std::string_view text) {
 Result<Record> ParseRecord(const RecordRules& rules, std::string_view line) {
   if (!IsUtf8(line)) {
     return BadInput(
-        fmt::format("{} is no UTF-8; convert the file, for instance by iconv", Quoted(line)));
+        fmt::format("{} is not UTF-8; convert the file, for instance by iconv", Quoted(line)));
   }
   switch (rules.format) {
     case RecordFormat::kJsonLines:

@@ -32,7 +32,7 @@ struct Record {
   std::string id = {};              // as JSON; empty: there is none
   float weight = 1.0f;              // of its loss, IsSampleWeight()
   bool labels_cleaned = false;      // control characters in their names became spaces
-  std::string near_key = {};        // of JSON without "labels": a key that looks like it
+  std::string near_key = {};        // a key similar to "labels" in JSON that lacks it
 };
 
 // The first line of a text, and the rest. A text of one line is one field.
@@ -41,7 +41,7 @@ std::vector<std::string> FieldsOf(std::string_view text);
 // Whether a word of the line is a label of fastText.
 bool HasFastTextLabel(std::string_view line);
 
-// By which the lines of a file are records.
+// The rules by which lines of a file are read as records.
 struct RecordRules {
   RecordRules(RecordFormat f) : format(f) {}  // with the fields' usual names
 
@@ -51,7 +51,7 @@ struct RecordRules {
 };
 
 // Lines are UTF-8. Errors are kBadInput and describe the fault, not its place. A blank line is a
-// sample without text, except of JSON lines, where it is an error.
+// sample without text, except in JSON lines, where it is an error.
 Result<Record> ParseRecord(const RecordRules& rules, std::string_view line);
 
 }  // namespace dslide

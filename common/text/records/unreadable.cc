@@ -26,7 +26,7 @@ Status UnreadableRecords::Check() const {
 
 std::string UnreadableRecords::Note(const std::string& path) const {
   if (count_ == 0) return "";
-  return fmt::format("{}: {} of {} left out, which cannot be read; the first is {}", path, count_,
+  return fmt::format("{}: {} of {} cannot be read and were left out; the first is {}", path, count_,
                      Plural(records_, "record"), first_);
 }
 

@@ -1,10 +1,10 @@
 // Records of a file that cannot be read: they are left out and counted, or refused
 // (text.bad_records).
 //
-// Which ones they are depends on the file alone. Threads count those of the blocks that they work
-// on; added up in the blocks' order, the counts do not depend on the number of threads. Files with
-// numbers are refused at the first such line instead: programs write them, so that it says that the
-// file is damaged.
+// The file alone decides which records these are. Each thread counts the records of its blocks;
+// added up in the blocks' order, the counts do not depend on the number of threads. A file with
+// numbers is refused at the first such line instead: programs write these files, so the line shows
+// that the file is damaged.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ namespace dslide {
 
 class UnreadableRecords {
  public:
-  // A file of which more cannot be read is another one than the user thinks.
+  // If a larger share cannot be read, the file is probably not the one that the user meant.
   static constexpr uint64_t kMaxPercent = 1;
 
   UnreadableRecords() = default;
   explicit UnreadableRecords(BadRecords policy) : policy_(policy) {}
 
-  // For each record of the file, whether it can be read or not.
+  // Counts a record, whether it can be read or not.
   void CountRecord() { ++records_; }
-  // The record that was counted last cannot be read, for a reason that names its place. The error
-  // is that reason, where the first such record is refused.
+  // Marks the record that was counted last as unreadable. `why` names its place. Returns `why` if
+  // the policy is kRefuse.
   Status LeaveOut(const Error& why);
-  // Adds those of the lines that follow.
+  // Adds the counts of the lines that follow.
   void Append(const UnreadableRecords& later);
 
   uint64_t count() const { return count_; }
@@ -38,7 +38,7 @@ class UnreadableRecords {
 
   // An error if more than kMaxPercent of the records cannot be read. REQUIRES that all are counted.
   Status Check() const;
-  // For people: how many were left out, and the first one; "" if there are none.
+  // A line for people: the number of records that were left out, and the first one; "" if none was.
   std::string Note(const std::string& path) const;
 
  private:

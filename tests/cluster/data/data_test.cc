@@ -443,7 +443,7 @@ TEST_CASE("data: wrong uses are named in one line and leave nothing") {
     refused(run.Path("cut.npz"), run.Path("cut.npz") + ": cannot open: Not a zip archive");
     refused("x.npz,y.npz", "x.npz: cannot open: No such file");
     if (std::string(command) != "shuffle") {  // which does not look into the lines
-      refused(run.Path("bad.jsonl"), run.Path("bad.jsonl") + ":2: \"text\" is no string");
+      refused(run.Path("bad.jsonl"), run.Path("bad.jsonl") + ":2: \"text\" is not a string");
     }
   }
   run.Refused({"stats"}, "argument FILE is missing");

@@ -308,7 +308,7 @@ TEST_CASE("label names are checked when training starts") {
   Write(path, NamesOfLabels() + "200\tone too many\n");
   refused({setting}, path + ":200: label id '200' is out of range (the data has 200 labels)");
   Write(path, "1\t\xff\n");
-  refused({setting}, path + ": the name of label 1 is no UTF-8");
+  refused({setting}, path + ": the name of label 1 is not UTF-8");
   Write(path, NamesOfLabels());
   Write(run.Path("train.tsv"), "a b\tc\na b\tc\n");
   refused({setting, "train.data=" + run.Path("train.tsv"), "train.test=", "text.max_share=1"},
@@ -452,7 +452,7 @@ TEST_CASE("training data from standard input is kept in the run directory") {
   {
     const StandardInput input(run.Path("bad.ft"));
     CHECK(Train(&run, {"train.data=-", "train.test="}) == 2);
-    refused("is no UTF-8");
+    refused("is not UTF-8");
   }
   CHECK(Train(&run, {"train.test=-"}) == 2);
   refused("train.test = -: only train.data can be standard input");

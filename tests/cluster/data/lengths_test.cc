@@ -115,7 +115,7 @@ TEST_CASE("lengths: values that are all greater train the same model and are sco
         run.Predictions(run.Path("usual.dslide"), "test.txt"));
 }
 
-TEST_CASE("lengths: a run that goes on and one that begins with a model keep its divisor") {
+TEST_CASE("lengths: a resumed run and a run from a model keep the divisor") {
   LengthsRun run;
   (void)run.Trained("first", run.LongData());
   const float divisor = run.DivisorOf("first");
@@ -137,13 +137,12 @@ TEST_CASE("lengths: a run that goes on and one that begins with a model keep its
   CHECK(Contains(run.last_errors(), "train.normalize is off but 296."));
 }
 
-// Takes the key out of an INI text, as a version without it would have written that.
+// Removes the key from an INI text, as a version without the key would have written it.
 std::string WithoutKey(const std::string& text) {
   return std::regex_replace(text, std::regex("\nnormalize = [^\n]*"), "");
 }
 
-TEST_CASE(
-    "lengths: a model of a version without train.normalize is used and goes on without a scale") {
+TEST_CASE("lengths: a model without train.normalize has the divisor 1, also when resumed") {
   LengthsRun run;
   (void)run.Trained("old", With(run.LongData(), {"--set", "train.normalize=off", "--set",
                                                  "train.learning_rate=0.00001"}));

@@ -157,7 +157,7 @@ TEST_CASE("text that does not fit is refused with its line, and leaves nothing")
   std::ofstream(run.Path("train.jsonl"))
       << "{\"text\": \"a\", \"labels\": [\"b\"]}\n{\"text\": 5}\n";
   CHECK(run.Run("dslide", Train(run)) == 2);
-  CHECK(run.last_errors().find("train.jsonl:2: \"text\" is no string") != std::string::npos);
+  CHECK(run.last_errors().find("train.jsonl:2: \"text\" is not a string") != std::string::npos);
   CHECK_FALSE(fs::exists(run.run_directory() + "/checkpoint"));
 
   WriteTexts(run.Path("train.jsonl"), 2000, 1);
@@ -201,31 +201,33 @@ TEST_CASE("records that cannot be read are left out, said and counted") {
   CHECK(run.Run("dslide", With(train, {"--set", "text.bad_records=refuse"})) == 2);
   CHECK(Contains(run.last_errors(), "train.jsonl:2001: '{\"text\": \"cut \\ud83d\"}' has \\ud83d"));
   REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
-  const std::string left_out = run.Path("train.jsonl") +
-                               ": 2 of 2002 records left out, which cannot be read; the first is " +
-                               run.Path("train.jsonl") + ":2001: ";
+  const std::string left_out =
+      run.Path("train.jsonl") +
+      ": 2 of 2002 records cannot be read and were left out; the first is " +
+      run.Path("train.jsonl") + ":2001: ";
   CHECK(Contains(run.last_output(), left_out));
-  CHECK(Contains(run.last_output(), "test.jsonl: 1 of 301 records left out, which cannot be read"));
+  CHECK(
+      Contains(run.last_output(), "test.jsonl: 1 of 301 records cannot be read and were left out"));
   CHECK(Contains(run.last_output(), "\nfirst sample: title 'About a "));
   // The run's record has it, for the status page and the report.
   const std::string metrics = ReadFile(run.run_directory() + "/metrics.jsonl");
-  CHECK(Contains(metrics, "2 of 2002 records left out"));
+  CHECK(Contains(metrics, "2 of 2002 records cannot be read"));
   CHECK(Contains(metrics, "first sample: title 'About a "));
   REQUIRE(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
                              run.Path("test.jsonl"), "--json"}) == 0);
   const auto figures = nlohmann::json::parse(run.last_output());
   CHECK(figures["samples"] == 300);
   CHECK(figures["unreadable_records"] == 1);
-  CHECK(Contains(run.last_errors(), "test.jsonl:301: 'nonsense' is no JSON"));
+  CHECK(Contains(run.last_errors(), "test.jsonl:301: 'nonsense' is not JSON"));
   std::ofstream(run.Path("test.jsonl"), std::ios::app) << "a\nb\nc\n";
   CHECK(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",
                            run.Path("test.jsonl")}) == 2);
   CHECK(Contains(run.last_errors(),
-                 "test.jsonl:301: 'nonsense' is no JSON (4 of 304 records cannot "
+                 "test.jsonl:301: 'nonsense' is not JSON (4 of 304 records cannot "
                  "be read, and at most 1 % are left out)"));
 }
 
-// As WriteTexts(), every second with a key that is no "labels".
+// As WriteTexts(), but every second record has another key than "labels".
 void WriteMisspelt(const std::string& path, size_t samples, uint64_t seed, size_t every) {
   WriteTexts(path + ".right", samples, seed);
   std::ifstream right(path + ".right");

@@ -22,7 +22,7 @@ std::string WhyNot(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("small text: what editors and shells put around a line is no part of it") {
+TEST_CASE("small text: blanks, line ends and a byte order mark around a line are ignored") {
   for (const std::string text :
        {"secret", "secret\n", "secret\r\n", "  secret\t\r\n", "\xef\xbb\xbfsecret\r\n",
         "\xef\xbb\xbf\r\n \r\nsecret \r\nmore\r\n", "\n\nsecret"}) {

@@ -276,7 +276,8 @@ TEST_CASE_FIXTURE(Fixture, "the scheduler's address may be in a file, which may 
   CHECK(AccessFrom("file://scheduler.address", "").error().kind == ErrorKind::kBadInput);
 }
 
-TEST_CASE_FIXTURE(Fixture, "secrets: what editors, shells and copies put around them is no part") {
+TEST_CASE_FIXTURE(Fixture,
+                  "secrets: blanks, line ends and a byte order mark around them are ignored") {
   const KeyPair own = DrawKeyPair(), scheduler = DrawKeyPair();
   const std::string join = JoinString({kAddress, scheduler.public_key, own.secret_key});
   const std::string file = run + "/x";

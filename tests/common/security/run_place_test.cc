@@ -76,7 +76,7 @@ TEST_CASE_FIXTURE(Run, "run place: of a run with keys that of the role, unless a
 TEST_CASE_FIXTURE(
     Run, "run place: a wrong place is named, and a run that has begun is tried again later") {
   CheckError(path, ErrorKind::kBadInput, path + ": has no scheduler.address");
-  CheckError(path + "/absent", ErrorKind::kBadInput, "no such run directory, and no address");
+  CheckError(path + "/absent", ErrorKind::kBadInput, "not a run directory or an address");
   CheckError("file://my/run", ErrorKind::kBadInput, "a file's address is file:///PATH");
   CheckError("file://" + file, ErrorKind::kTryLater, file);
   // `dslide train` has begun, and reads its data.

@@ -54,7 +54,7 @@ TEST_CASE("token: its file is its owner's alone, and comes back") {
   CHECK(damaged.error().message.starts_with(path + ": its first line is no token"));
 }
 
-TEST_CASE("token: what surrounds it in its file is no part of it") {
+TEST_CASE("token: blanks, line ends and a byte order mark around it are ignored") {
   const TempDirectory directory;
   const std::string path = directory.path() + "/token";
   const auto read = [&](const std::string& text) {

@@ -37,7 +37,7 @@ Preprocessor Fitted(const TextConfig& config) {
   return *std::move(fitted);
 }
 
-// The same without the format of the training file, as earlier programs have it.
+// A copy of `fitted` without the format of the training file, as earlier programs store it.
 Preprocessor WithoutFormat(const Preprocessor& fitted) {
   const Vectorizer& of = fitted.vectorizer();
   TextConfig config = of.config();

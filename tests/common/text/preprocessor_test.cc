@@ -338,7 +338,7 @@ std::string WhyNot(const std::string& text, const TextConfig& config = EveryTerm
 
 TEST_CASE("files that nothing can be learned from are described") {
   CHECK(WhyNot("{\"text\": \"a\", \"labels\": [\"x\"]}\n\n{\"text\": 5}\n") ==
-        ":3: \"text\" is no string and no list of strings (1 of 2 records cannot be read, and at "
+        ":3: \"text\" is not a string or a list of strings (1 of 2 records cannot be read, and at "
         "most 1 % are left out)");
   CHECK(WhyNot("{\"text\": \"a b\"}\n") == ": no sample has a label");
   CHECK(WhyNot("{\"text\": \"\", \"labels\": [\"x\"]}\n") ==

@@ -50,7 +50,7 @@ TEST_CASE("tokens: words are lower-case runs of letters, items what blanks separ
   CHECK(TokensOf(stems, "running boats") == std::vector<std::string>{"run", "boat"});
   TokenBreaker breaker(Sessions());
   const Status read = breaker.ForEachToken("\xff", [](std::string_view) {});
-  CHECK(read.error().message == "'\\xff' is no UTF-8; convert the file, for instance by iconv");
+  CHECK(read.error().message == "'\\xff' is not UTF-8; convert the file, for instance by iconv");
 }
 
 TEST_CASE("tokens: the most frequent first, equal ones by name, rare ones left out") {
@@ -75,7 +75,7 @@ TEST_CASE("tokens: the most frequent first, equal ones by name, rare ones left o
   CHECK(CountTokens(none.path(), Words(), 1).error().message == none.path() + ": has no word");
   const TokenFile bad("a\nb \xc3\n");
   const std::string message = CountTokens(bad.path(), Words(), 2).error().message;
-  CHECK(message.starts_with(bad.path() + ":2: 'b \\xc3' is no UTF-8"));
+  CHECK(message.starts_with(bad.path() + ":2: 'b \\xc3' is not UTF-8"));
 }
 
 TEST_CASE("tokens: a line of many megabytes is cut at blanks") {

@@ -297,7 +297,7 @@ TEST_CASE("the last checkpoint of a run that is to stop is tried for twenty seco
   CHECK(run.core().outcome().error().message.ends_with(": server-2: no space left on device"));
 }
 
-TEST_CASE("a run that is stopped while the ledger has no room ends with what is saved") {
+TEST_CASE("a run that is stopped while the ledger has no room ends with its newest checkpoint") {
   FakeCluster run;
   run.Start();
   CHECK(run.Work(11));

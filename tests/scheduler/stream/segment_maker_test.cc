@@ -109,7 +109,7 @@ TEST_CASE("segments: with text.bad_records = refuse a line that cannot be read e
   REQUIRE(!made.ok());
   CHECK(made.error().kind == ErrorKind::kBadInput);
   CHECK(made.error().message ==
-        "train.data, which is a stream: line 3: \"text\" is no string and no list of strings");
+        "train.data, which is a stream: line 3: \"text\" is not a string or a list of strings");
 }
 
 TEST_CASE("segments: a stream of no known format is an error") {

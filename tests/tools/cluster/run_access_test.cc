@@ -26,7 +26,7 @@ TEST_CASE("run access: an address, a run directory, or the file in it") {
   const auto absent = RunAccess(run.path() + "/absent", "", "observer");
   REQUIRE_FALSE(absent.ok());
   CHECK(absent.error().kind == ErrorKind::kBadInput);
-  CHECK(absent.error().message.find("no such run directory") != std::string::npos);
+  CHECK(absent.error().message.find("not a run directory or an address") != std::string::npos);
 }
 
 TEST_CASE("run access: nobody answers of a run that was stopped") {

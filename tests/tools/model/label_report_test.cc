@@ -33,8 +33,9 @@ LabelReport ReportOf(const std::vector<Sample>& samples, uint32_t k) {
   return report;
 }
 
-// Of kSamples, from numpy 1.24 and scikit-learn 1.2 on 5 x 8 indicator matrices of the true labels
-// and the first k predictions: precision_recall_fscore_support(average=None, zero_division=0).
+// Values for kSamples from numpy 1.24 and scikit-learn 1.2 on 5 x 8 indicator matrices of the true
+// labels and the first k predictions: precision_recall_fscore_support(average=None,
+// zero_division=0).
 struct Expected {
   uint32_t support, predicted, hits;
   double precision, recall, f1;

@@ -58,7 +58,8 @@ TEST_CASE("allowed origins: an origin is one as browsers write it, whatever the 
     CAPTURE(wrong);
     const Result<AllowedOrigins> parsed = AllowedOrigins::Parse({"https://ok.example", wrong});
     REQUIRE_FALSE(parsed.ok());
-    CHECK(parsed.error().message.find("is no origin; give SCHEME://HOST or SCHEME://HOST:PORT") !=
+    CHECK(parsed.error().message.find(
+              "is not an origin (expected SCHEME://HOST or SCHEME://HOST:PORT") !=
           std::string::npos);
   }
 }

@@ -64,7 +64,7 @@ std::string Table() {
 
 }  // namespace
 
-TEST_CASE("limits: the table of the documents is what the code has") {
+TEST_CASE("limits: the table in the documents agrees with the code") {
   const std::string text = Document("schema/LIMITS.md");
   const std::string begin = "<!-- limits: begin -->\n";
   const size_t at = text.find(begin), end = text.find("<!-- limits: end -->");
@@ -73,7 +73,7 @@ TEST_CASE("limits: the table of the documents is what the code has") {
   CHECK(text.substr(at + begin.size(), end - at - begin.size()) == Table());
 }
 
-TEST_CASE("limits: those of keys are the same") {
+TEST_CASE("limits: the keys have the same ones") {
   const auto most = [](const char* key, uint64_t limit) {
     const ConfigKey* found = FindConfigKey(key);
     REQUIRE(found != nullptr);

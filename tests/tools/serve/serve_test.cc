@@ -145,37 +145,40 @@ TEST_CASE("serve: requests that are not understood get 400 and one line") {
   ServeFixture serve;
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"", "the request has no body"},
-      {"{", "the request is no JSON"},
-      {"[1]", "the request is no JSON object"},
+      {"{", "the request is not JSON"},
+      {"[1]", "the request is not a JSON object"},
       {"{\"text\": " + std::string(101, '[') + std::string(101, ']') + "}",
        "the request is nested deeper than 100 levels"},
       {"{}", "the request has no \"text\", no \"title\", no \"features\" and no \"vector\""},
       {R"({"texts": "x"})", "the request has an unknown member 'texts'; did you mean \"text\"?"},
-      {R"({"text": 7})", "the request has a \"text\" that is no string"},
-      {R"({"text": "x", "k": 0})", "the request has a \"k\" that is no number from 1 to 1000"},
-      {R"({"text": "x", "k": 1.5})", "the request has a \"k\" that is no whole number"},
+      {R"({"text": 7})", "the request has a \"text\" that is not a string"},
+      {R"({"text": "x", "k": 0})", "the request has a \"k\" that is not a number from 1 to 1000"},
+      {R"({"text": "x", "k": 1.5})", "the request has a \"k\" that is not a whole number"},
       {R"({"text": "x", "threshold": 2})",
-       "the request has a \"threshold\" that is no number from 0 to 1"},
+       "the request has a \"threshold\" that is not a number from 0 to 1"},
       {R"({"text": "x", "search": "fast"})",
        "the request has a \"search\" that is not auto, exact, scan or index"},
-      {R"({"text": "x", "allow": "y"})", "the request has a \"allow\" that is no list of strings"},
+      {R"({"text": "x", "allow": "y"})",
+       "the request has a \"allow\" that is not a list of strings"},
       {R"({"text": "x", "exclude_own": 1})",
        "the request has a \"exclude_own\" that is neither true nor false"},
       {R"({"text": "x", "samples": []})", "the request has samples and a text"},
-      {R"({"samples": "x"})", "the request has \"samples\" that are no list"},
-      {R"({"samples": ["x", 7]})", "sample 2 is no JSON object"},
+      {R"({"samples": "x"})", "the request has \"samples\" that are not a list"},
+      {R"({"samples": ["x", 7]})", "sample 2 is not a JSON object"},
       {R"({"samples": [{"features": {"a": 1}}]})",
-       "sample 1 has features that are no numbers by feature id: {\"a\":1}"},
+       "sample 1 has features that are not numbers by feature id: {\"a\":1}"},
       {R"({"features": {"1": "x"}})",
-       "the request has features that are no numbers by feature id: {\"1\":\"x\"}"},
-      {R"({"features": [1]})", "the request has \"features\" that are no object"},
+       "the request has features that are not numbers by feature id: {\"1\":\"x\"}"},
+      {R"({"features": [1]})", "the request has \"features\" that are not an object"},
       {R"({"text": "x", "features": {}})", "the request has features and a text"},
-      {R"({"vector": {"0": 1}})", "the request has a \"vector\" that is no list of numbers"},
-      {R"({"vector": []})", "the request has a \"vector\" that is no list of numbers"},
-      {R"({"vector": [1, "x"]})", "the request has a vector of which value 1 is no number: \"x\""},
-      {R"({"vector": [1e300]})", "the request has a vector of which value 0 is no number: 1e+300"},
+      {R"({"vector": {"0": 1}})", "the request has a \"vector\" that is not a list of numbers"},
+      {R"({"vector": []})", "the request has a \"vector\" that is not a list of numbers"},
+      {R"({"vector": [1, "x"]})",
+       "the request has a vector of which value 1 is not a number: \"x\""},
+      {R"({"vector": [1e300]})",
+       "the request has a vector of which value 0 is not a number: 1e+300"},
       {R"({"samples": [{"vector": [null]}]})",
-       "sample 1 has a vector of which value 0 is no number: null"},
+       "sample 1 has a vector of which value 0 is not a number: null"},
       {R"({"vector": [1], "title": "x"})", "the request has a vector and a text"},
       {R"({"vector": [1], "features": {}})", "the request has features and a vector"},
       {R"({"vector": [1], "samples": []})", "the request has samples and a vector"},
@@ -269,7 +272,7 @@ TEST_CASE("serve: a request that is nested deeply is refused, wherever it is") {
     }
   }
   CHECK(serve.Post("/predict", R"({"text":)" + nested(31) + "}").json["error"] ==
-        "the request has a \"text\" that is no string");
+        "the request has a \"text\" that is not a string");
   // Brackets of a string count for nothing.
   CHECK(serve.Predict(Json{
             {"text", "two " + std::string(100, '[') + "\"" + std::string(100, '{')},
@@ -434,7 +437,7 @@ TEST_CASE("serve: vectors as the Open Inference Protocol asks") {
   refused({1, 0}, Json::array(), "the input has a \"shape\" that is not [n, D]");
   refused({-1, 30}, flat, "the input has a \"shape\" that is not [n, D]");
   refused({1, 1}, 7, "the input has no \"data\"");
-  CHECK(infer({2, 30}, flat, "FP64").json["error"] == "the input has not the datatype FP32");
+  CHECK(infer({2, 30}, flat, "FP64").json["error"] == "the input does not have the datatype FP32");
   CHECK(infer({1001, 30}, flat).status == 413);
 }
 

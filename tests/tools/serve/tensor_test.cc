@@ -174,8 +174,8 @@ TEST_CASE("infer: the request's outputs are those of the answer, in their order"
   refused({{{"nam", "labels"}}},
           "an output has the name ''; there are labels, probabilities, scores");
   refused({{{"name", "labels"}}, {{"name", "labels"}}}, "an output is named twice: labels");
-  refused({"labels"}, "an output is no JSON object");
-  refused("labels", "the request has \"outputs\" that are no list");
+  refused({"labels"}, "an output is not a JSON object");
+  refused("labels", "the request has \"outputs\" that are not a list");
   refused({{{"name", "labels"}, {"parameters", {{"binary_data", 1}}}}},
           "an output's \"parameters\" has a \"binary_data\" that is neither true nor false");
 }
@@ -281,7 +281,7 @@ TEST_CASE("infer: binary vectors") {
   CHECK(error(BinaryInput("vector", "FP32", {1, 3}, 24), data) == unlike);
   CHECK(error(BinaryInput("vector", "FP32", {1, 1}, 4), "\0\0\xc0\x7f"s) == unlike);  // NaN
   CHECK(error(BinaryInput("vector", "INT64", {1, 3}, 24), data) ==
-        "the input has not the datatype FP32");
+        "the input does not have the datatype FP32");
 }
 
 TEST_CASE("infer: binary data that do not fit are refused with the reason") {
@@ -301,21 +301,21 @@ TEST_CASE("infer: binary data that do not fit are refused with the reason") {
   CHECK(error({input({1}, 3), "\0\0\0"s}) == unlike + "[1]");
   CHECK(error({input({1}, 4), "\xff\xff\xff\xff"}) == unlike + "[1]");
   CHECK(error({input({2}, 16), kTwoVier}) ==
-        "the input has a \"binary_data_size\" of 16, and 15 bytes are left behind the JSON");
+        "the input has a \"binary_data_size\" of 16, but only 15 bytes are left after the JSON");
   CHECK(error({input({1}, 7), kTwoVier}) ==
-        "the request has 8 bytes behind its JSON that are no input's; \"binary_data_size\" in an "
-        "input's parameters says how many are its");
+        "the request has 8 bytes of binary data that no input uses; \"binary_data_size\" in an "
+        "input's parameters is the number of its bytes");
   CHECK(error({{{"inputs", {TextInput({1}, {"two"})}}}, "x"}) ==
-        "the request has 1 byte behind its JSON that are no input's; \"binary_data_size\" in an "
-        "input's parameters says how many are its");
+        "the request has 1 byte of binary data that no input uses; \"binary_data_size\" in an "
+        "input's parameters is the number of its bytes");
   Json both = BinaryInput("text", "BYTES", {2}, 15);
   both["data"] = {"two", "vier"};
   CHECK(error({{{"inputs", {both}}}, kTwoVier}) ==
         "the input has \"data\" and a \"binary_data_size\"");
   CHECK(error({{{"inputs", {BinaryInput("text", "BYTES", {2}, 15)}}, {"parameters", 7}},
-               kTwoVier}) == "\"parameters\" is no JSON object");
+               kTwoVier}) == "\"parameters\" is not a JSON object");
 
-  // Without the header, or with one that is none.
+  // Without the header, or with a header that is not valid.
   const std::string json = input({2}, 15).dump();
   const auto posted = [&](const httplib::Headers& headers, const std::string& body) {
     const httplib::Result answer =
@@ -327,7 +327,7 @@ TEST_CASE("infer: binary data that do not fit are refused with the reason") {
         "the input has binary data, and the request has no header Inference-Header-Content-Length, "
         "which says where its JSON ends; set it, or send \"data\" in the JSON");
   CHECK(posted({}, json + kTwoVier) ==
-        "the request is no JSON; binary data behind JSON want the header "
+        "the request is not JSON; binary data after JSON require the header "
         "Inference-Header-Content-Length, the number of the JSON's bytes");
   for (const char* length : {"x", "-1", "9999", "1e2"}) {
     CAPTURE(length);

@@ -9,7 +9,8 @@
 
 namespace dslide {
 
-// Refuses an option beside --set of the key that it stands for: {"servers", "cluster.servers"}.
+// Refuses an option together with --set of its key. `options`: names of options with their keys,
+// such as {"servers", "cluster.servers"}.
 Status CheckGivenOnce(const ParsedArguments& arguments,
                       std::initializer_list<std::pair<const char*, const char*>> options);
 

@@ -31,7 +31,7 @@ constexpr int kStopGraceMs = 5000;    // for children that were asked to stop
 constexpr int kLeaveGraceMs = 10000;  // for members to leave after the scheduler
 constexpr int kPollMs = 50;
 constexpr char kSummaryName[] = "summary.json";
-constexpr std::string_view kDiverged = "training diverged";  // how a worker's last words begin then
+constexpr std::string_view kDiverged = "training diverged";  // begins a worker's last error
 
 // The scheduler shows its progress on the same terminal, in a line that has no end yet.
 void Say(const std::string& line) {
@@ -39,8 +39,8 @@ void Say(const std::string& line) {
   PrintLine(line);
 }
 
-// An executable's last words, in its log from `start` on; "" if there are none.
-std::string LastWords(const std::string& path, std::streamoff start, const std::string& program) {
+// The last error of an executable in its log from `start` on; "" if the log has no error.
+std::string LastError(const std::string& path, std::streamoff start, const std::string& program) {
   std::ifstream log(path);
   log.seekg(start);
   std::string line, last;
@@ -50,7 +50,7 @@ std::string LastWords(const std::string& path, std::streamoff start, const std::
   return last;
 }
 
-// Says where a process's last words are, if they can be there.
+// Names the log of a process for the user, or says why it may lack the reason.
 std::string SeeLog(const std::string& path) {
   std::error_code error;
   const fs::space_info disk = fs::space(path, error);
@@ -192,7 +192,7 @@ std::string Launcher::Address() const {
   return address.ok() ? *address : "";
 }
 
-// Each life of a scheduler writes new files of its address and its summary.
+// Tells a new file from an older one: each start of a scheduler writes a new address and summary.
 Launcher::FileIdentity Launcher::IdentityOf(const std::string& name) const {
   struct stat file;
   if (stat(Path(name).c_str(), &file) != 0) return std::nullopt;
@@ -306,9 +306,9 @@ Status Launcher::OnMemberEnd(Child* child) {
     const bool refused = process.exit_code() == ExitCode(ErrorKind::kBadInput);
     return !refused && SchedulerEnds() ? Status() : CannotGoOn(*child, process.Ending());
   }
-  const std::string why = LastWords(process.log(), 0, "dslide-worker");
+  const std::string why = LastError(process.log(), 0, "dslide-worker");
   if (why.starts_with(kDiverged)) diverged_ = fmt::format("{}: {}", process.name(), why);
-  Say(fmt::format("{} ended ({}), {}; the others go on", process.name(), process.Ending(),
+  Say(fmt::format("{} ended ({}), {}; the others continue", process.name(), process.Ending(),
                   SeeLog(process.log())));
   return {};
 }
@@ -329,7 +329,7 @@ Status Launcher::StartAgain(Child* child) {
 
 Error Launcher::CannotGoOn(const Child& child, const std::string& ending) const {
   const std::string& name = child.process.name();
-  const std::string why = LastWords(child.process.log(), 0, "dslide-server");
+  const std::string why = LastError(child.process.log(), 0, "dslide-server");
   if (child.process.exit_code() == ExitCode(ErrorKind::kBadInput) && !why.empty()) {
     return BadInput(fmt::format("{}: {}", name, why));
   }
@@ -407,7 +407,7 @@ Status Launcher::AfterScheduler() {
 // The scheduler's own last line, with its exit code.
 Error Launcher::SchedulerFailure() {
   // The scheduler's earlier lives wrote into the same log.
-  std::string last = LastWords(scheduler().log(), log_start_, "dslide-scheduler");
+  std::string last = LastError(scheduler().log(), log_start_, "dslide-scheduler");
   if (last.empty()) {
     last = fmt::format("the scheduler ended ({}), {}", scheduler().Ending(),
                        SeeLog(scheduler().log()));

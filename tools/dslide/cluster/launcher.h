@@ -32,8 +32,8 @@ struct Launch {
   uint32_t server_memory_mb = 0;  // what each of them may use for rows and hash tables
   std::string run_directory;
   bool resume = false;
-  std::string notice;            // to be said first; "": nothing
-  std::optional<NewFiles> made;  // what goes if the run is refused before any batch has counted
+  std::string notice;            // a warning to print before the start, if not empty
+  std::optional<NewFiles> made;  // removed if the run is refused before a batch counts
 };
 
 // A child that a signal ended is started again at once under the same name, the scheduler with
@@ -97,10 +97,10 @@ class Launcher {
   StopSignals* signals_;
   std::optional<FileLock> lock_;  // of the run directory
   bool stopping_ = false;         // the scheduler was asked to end
-  std::string diverged_;          // the last words of a worker that ended so
+  std::string diverged_;          // the last error of a worker whose training diverged
   std::streamoff log_start_ = 0;  // of this life in the scheduler's log
   FileIdentity old_address_;      // file of an earlier launch
-  FileIdentity old_summary_;      // the same
+  FileIdentity old_summary_;      // file of an earlier launch
   std::vector<Child> children_;   // the scheduler first, then servers, then workers
 };
 

@@ -12,8 +12,8 @@ namespace dslide {
 // --scheduler and --key. `with_argument`: the place may be given as an argument, too.
 void DeclareRunOptions(CommandLine* line, bool with_argument);
 
-// From what DeclareRunOptions() declares. Errors are AccessTo()'s, and kBadInput for a run that has
-// finished or was stopped.
+// Access as the options of DeclareRunOptions() name it. Errors are those of AccessTo(), and
+// kBadInput for a run that has finished or was stopped.
 Result<SchedulerAccess> RunAccess(const ParsedArguments& arguments, const std::string& role,
                                   bool with_argument);
 // The same for a place that is given.

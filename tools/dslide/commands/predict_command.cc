@@ -83,7 +83,7 @@ int PredictCommand(int argc, char** argv) {
   CommandLine line = RankingCommandLine(
       "predict",
       "Writes the best labels of each sample, one line a sample, best first, each with its score.\n"
-      "A score is a logit: it ranks the labels of one sample, and is no probability. With\n"
+      "A score is a logit: it ranks the labels of one sample, and is not a probability. With\n"
       "--probabilities text has the probability in place of the score, and JSON has both.");
   line.Option("output", "FILE", "where to write; standard output if not given, or -");
   line.Flag("probabilities",

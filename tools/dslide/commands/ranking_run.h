@@ -28,8 +28,8 @@ struct RankingTask {
   uint32_t depth = 5;            // labels of a sample that are ranked, at least top_k
   std::optional<Search> search;  // nullopt: what is the cheapest on the first samples
   bool json = false;
-  // Whether predictions have probabilities, by the model as it is served. By default (no `search`)
-  // all labels are scored then.
+  // Whether predictions have probabilities, which the model as it is served computes. Unless
+  // `search` is set, all labels are scored then.
   bool probabilities = false;
   bool exclude_own_features = false;
   bool wants_labels = false;  // data without labels is refused
@@ -44,8 +44,8 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments);
 struct SampleBatch {
   SparseRows features;
   SparseRows labels;
-  std::vector<std::string> ids;     // of the samples, as JSON; empty: a sample has none
-  std::vector<std::string> errors;  // why a record cannot be read that has a row; empty: it can
+  std::vector<std::string> ids;     // each sample's id as JSON, or ""
+  std::vector<std::string> errors;  // why each row's record cannot be read, or ""
 };
 
 // A model and the samples of a task, which fit each other. One thread uses an object.

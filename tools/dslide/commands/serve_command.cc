@@ -234,8 +234,9 @@ int ServeCommand(int argc, char** argv) {
   line.Option("connections", "N", "at once; one more closes one that asks nothing", "1000");
   line.Option("token", "FILE",
               "requests want its first line: \"Authorization: Bearer ...\"; but /healthz, /readyz");
-  line.Repeated("allow-origin", "ORIGIN",
-                "web pages of this origin may ask, as https://www.example.org; *: all pages");
+  line.Repeated(
+      "allow-origin", "ORIGIN",
+      "web pages of this origin may send requests, as https://www.example.org; *: any page");
   line.Flag("allow-plaintext", "listen outside loopback, without encryption");
   return RunExecutable("dslide serve", line, argc, argv, Serve);
 }

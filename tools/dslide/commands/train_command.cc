@@ -95,7 +95,8 @@ Status Complete(const ParsedArguments& arguments, const Config& base, Launch* la
     launch->overrides.push_back(fmt::format("cluster.executors={}", LaunchedExecutors(*servers)));
   }
   DSLIDE_RETURN_IF_ERROR(ShareMemory(config->cluster.memory_mb, *servers, launch));
-  // The configuration of a run that goes on has every key.
+  // The configuration of a resumed run sets every key, so it does not show which ones the user
+  // gave.
   const auto given = GivenKeys(arguments.Get("config"), arguments.All("set"));
   DSLIDE_RETURN_IF_ERROR(given);
   if (!given->contains("cluster.server_bind")) OpenServers(config->cluster, &launch->of_servers);

@@ -25,7 +25,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// What is counted of a record.
+// The facts about a record that are counted.
 struct RecordFacts {
   uint64_t hash = 0;
   uint64_t words = 0;
@@ -37,7 +37,7 @@ struct BlockFacts {
   UnreadableRecords unreadable;
   FirstLook look;
 };
-// Facts about a file besides its statistics.
+// Facts about a file that are not in its Statistics.
 struct Looks {
   UnreadableRecords unreadable;
   FirstLook look;                    // of text

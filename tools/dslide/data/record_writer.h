@@ -1,5 +1,5 @@
-// Writes records in one of the formats for them (common/text/records/record.h). An output has its
-// name once it is complete.
+// Writes records in one of the formats for them (common/text/records/record.h). An output file
+// gets its name when it is complete.
 #pragma once
 
 #include <cstdint>

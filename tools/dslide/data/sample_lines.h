@@ -19,7 +19,7 @@ struct DataFile {
   std::optional<RecordFile> records;
   std::optional<NumberFile> numbers;
 
-  // Errors (kBadInput) name the file. What looks like no other format is plain text.
+  // Errors (kBadInput) name the file. A file that matches no other format is plain text.
   static Result<DataFile> Open(const std::string& path, const DataFormat& format);
 
   std::string format_name() const {
@@ -46,7 +46,7 @@ class SampleLines {
   // Hashes the sample that Next() returned last, or its line if it cannot be read. REQUIRES one
   // call for each sample.
   uint64_t Hash();
-  // Records whose Hash() was of the line.
+  // Records that cannot be read; their Hash() was that of the line.
   const UnreadableRecords& unreadable() const { return unreadable_; }
   // The sizes that the file tells, or the greatest ids + 1 so far; of text 0.
   ModelSize size() const { return size_; }

@@ -18,8 +18,8 @@ namespace dslide {
 
 class SampleWriter {
  public:
-  // As `source` is, with the header of CSV; an output of matrices is "X.npz,Y.npz". Errors
-  // (kBadInput) name the path.
+  // Creates a file in the format of `source`, with the header of CSV. An output of matrices is
+  // "X.npz,Y.npz". Errors (kBadInput) name the path.
   static Result<SampleWriter> Create(const std::string& path, const DataFile& source);
 
   // Finish() reports a failure.

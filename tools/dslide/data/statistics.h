@@ -1,5 +1,5 @@
-// What a data file holds, counted in one pass. Memory: 12 bytes a sample, a number a label, and the
-// labels' names.
+// Statistics of a data file, counted in one pass. Memory: 12 bytes a sample, a number a label, and
+// the labels' names.
 #pragma once
 
 #include <array>

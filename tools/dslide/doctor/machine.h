@@ -13,7 +13,7 @@ namespace dslide {
 struct MachineFacts {
   std::string kernels;            // the instructions that are used: "scalar", "avx2", "avx512"
   uint32_t processors = 1;        // of the machine
-  uint32_t allowed = 1;           // those that this process may run on
+  uint32_t allowed = 1;           // CPUs that this process may run on
   double core_limit = 0;          // of the cgroup; 0: none
   std::optional<double> steal;    // share of CPU time that a hypervisor took lately, 0 to 1
   std::optional<double> load;     // processes that want a CPU, averaged over a minute

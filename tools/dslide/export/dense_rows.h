@@ -31,7 +31,7 @@ class DenseRows {
   std::vector<DenseLayer> layers() const { return DenseLayersOf(model_->info().config.model); }
 
   // The arrays row by row, least byte first: [(D + 1) x H_1], row D the bias; [N x H]; [N]. The
-  // features' rows are divided by train.normalize, so that they take values as data files have
+  // features' rows are divided by train.normalize, so that they apply to values as data files have
   // them.
   void WriteInput(Precision precision, const ByteSink& sink) const;
   void WriteWeights(Precision precision, const ByteSink& sink) const;

@@ -11,7 +11,7 @@ namespace dslide {
 
 // NumPy's archive (numpy.lib.format, version 1.0): a zip file without compression with
 //
-//   input.npy    [D + 1, H] fp32; row D is the bias; the others have train.normalize in them
+//   input.npy    [D + 1, H] fp32; row D is the bias; the others are divided by train.normalize
 //   weights.npy  [N, H] fp32
 //   bias.npy     [N] fp32
 //   labels.npy   [N] bytes: names in UTF-8, or numbers

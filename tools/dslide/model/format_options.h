@@ -14,13 +14,14 @@ void DeclareFormatOptions(CommandLine* line);
 // Errors (kBadInput) name the option.
 Result<DataFormat> FormatFrom(const ParsedArguments& arguments);
 
-// The options of a file for a model. The training data decides what they leave open.
+// The options for a file that a model reads. An option that is not given has the value of the
+// training data.
 struct NamedFormat {
   std::optional<TextFormat> format;
   std::optional<std::string> fields;
 };
 Result<NamedFormat> NamedFormatFrom(const ParsedArguments& arguments);
-// Gives it to the input. REQUIRES the preprocessor, if the model has one.
+// Applies the options to the input. REQUIRES the preprocessor, if the model has one.
 void ApplyFormat(const NamedFormat& named, ModelInput* input);
 
 }  // namespace dslide

@@ -12,7 +12,7 @@ namespace dslide {
 namespace {
 
 constexpr size_t kShownLabels = 10;
-constexpr uint32_t kMinShownSupport = 5;  // where a label has as many
+constexpr uint32_t kMinShownSupport = 5;  // lowered if no label has as many samples
 
 std::string NameOf(uint32_t label, const LabelNamer& name_of) {
   return name_of ? name_of(label) : std::to_string(label);

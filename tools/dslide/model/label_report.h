@@ -4,7 +4,7 @@
 //
 //   support     samples that have the label
 //   predicted   samples for which it is predicted
-//   hits        those of them that have it
+//   hits        samples that have it and for which it is predicted
 //   precision   hits / predicted          no value where it is never predicted
 //   recall      hits / support            no value where no sample has it
 //   F1          2 hits / (support + predicted)
@@ -51,7 +51,8 @@ class LabelReport {
   // label is predicted twice.
   void Add(std::span<const uint32_t> ranked, std::span<const uint32_t> labels);
 
-  // A row for each label that a sample has or that is predicted, those of most samples first.
+  // A row for each label that a sample has or that is predicted, the labels of the most samples
+  // first.
   std::vector<LabelRow> Rows() const;
   uint32_t k() const { return k_; }
 
@@ -70,7 +71,7 @@ class LabelReport {
 void WriteLabelRows(uint32_t k, std::span<const LabelRow> rows, const LabelNamer& name_of,
                     OutputFile* out);
 
-// The labels of the least F1 among those that several samples have, as lines for a terminal.
+// The labels with the lowest F1 among the labels of several samples, as lines for a terminal.
 std::string WorstLabels(uint32_t k, std::span<const LabelRow> rows, const LabelNamer& name_of);
 
 }  // namespace dslide

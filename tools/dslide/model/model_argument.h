@@ -1,4 +1,4 @@
-// How every command is told of a trained model: as an argument, by --model or by --checkpoint.
+// How the user names a trained model to a command: by an argument, --model or --checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace dslide {
 
-// Declares the argument and both options. `more`: what may follow MODEL, as "[WORD...]", and how
-// much of it.
+// Declares the argument and both options. `more`: the arguments that may follow MODEL, as
+// "[WORD...]"; `most_more`: their maximum number.
 void DeclareModel(CommandLine* line, const std::string& more = "", size_t most_more = 0);
 
 struct NamedModel {
   std::string path;                   // a run directory, a checkpoint or a model file
-  std::span<const std::string> more;  // the other arguments; of the parsed ones
+  std::span<const std::string> more;  // the other arguments; points into the parsed ones
 };
 // Errors (kBadInput): no model is named, or more than one.
 Result<NamedModel> ModelFrom(const ParsedArguments& arguments, size_t most_more = 0);

@@ -17,7 +17,7 @@ struct ModelSourceOptions {
   bool index = true;       // false: a model that is made has none
   // Samples that the index is measured on; empty: those of the run's train.test, else train.data.
   std::string data;
-  NamedFormat format;     // of it
+  NamedFormat format;     // of `data`
   bool has_data = false;  // the command has --data, which a line may tell people to use
   ModelMemory memory = ModelMemory::kMapped;  // of a model file
   // Told what is done, a line each.

@@ -36,9 +36,10 @@ class PredictionFile {
   static Result<PredictionFile> Create(const std::string& path, const PredictionFormat& format);
   static PredictionFile StandardOutput(const PredictionFormat& format);
 
-  // The first `top_k` labels of each row. `sample_ids`: one a row, as JSON, empty where a sample
-  // has none; or no ids at all. `errors`: the same of why a record cannot be read. REQUIRES
-  // probabilities, if the format has them. Finish() reports a failure.
+  // Writes the first `top_k` labels of each row. `sample_ids`: an id for each row, as JSON, or ""
+  // for a sample without an id; may be an empty list. `errors`: for each row, why its record cannot
+  // be read, or ""; may be an empty list. REQUIRES probabilities, if the format has them. Finish()
+  // reports a failure.
   void Write(const RankedLabels& ranking, uint32_t top_k,
              std::span<const std::string> sample_ids = {},
              std::span<const std::string> errors = {});

@@ -176,9 +176,9 @@ Status AddOptionalFiles(const std::string& directory, RunHistory* history) {
 }
 
 // [key, value, usual, default] of every key. `usual` is the key's value if nobody had
-// set it, with all other keys as they are: the default, or a derived value in its place. Where the
-// data was not recorded, values are those of large data, and the kind of the neurons is taken for
-// the derived one. Of a run of dslide train it is what the same launch on this machine would set.
+// set it, with all other keys as they are: the default, or a derived value in its place. If the
+// data was not recorded, values are derived as for large data, and the kind of the neurons counts
+// as derived. For a run of dslide train, `usual` is the value of the same launch on this machine.
 OrderedJson ConfigJson(const Config& config, const Recorded& recorded) {
   std::optional<DataFacts> data = recorded.data;
   if (!data) {

@@ -40,7 +40,7 @@ struct FoundRun {
 };
 const char* NameOf(FoundRun::Kind kind);
 
-// How a run's last start has ended, by its ledger. File times say nothing: a copy has others.
+// How the last start of a run ended, by its ledger. File times are not used: a copy has other ones.
 enum class RunEnd {
   kUnknown,   // no ledger, or an empty one
   kNone,      // the run continues, or its scheduler was killed
@@ -48,9 +48,9 @@ enum class RunEnd {
   kFinished,  // training and evaluation are done
 };
 RunEnd EndOf(const std::string& run_directory);
-// Whether summary.json with this outcome is of that end. A start removes the summary of the start
-// before it, but a scheduler may have been killed between the ledger's last entry and the summary.
-// A run that was stopped while its ledger had no room has a summary and kNone.
+// Whether a summary.json with this outcome describes that end. A start removes the summary of the
+// start before it, but a scheduler may have been killed between the ledger's last entry and its
+// summary. A run that was stopped while its ledger had no room has a summary and kNone.
 bool SummaryIsOf(RunEnd end, const std::string& outcome);
 
 // nullopt: the directory holds no run.

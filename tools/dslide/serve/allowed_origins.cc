@@ -37,7 +37,7 @@ bool IsPort(std::string_view port) {
 }
 
 // The origin as browsers write it, in lower case and without its scheme's own port; nullopt: it is
-// none.
+// not an origin.
 std::optional<std::string> Normalised(std::string_view given) {
   std::string origin(given);
   std::ranges::transform(origin, origin.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -65,8 +65,8 @@ Result<AllowedOrigins> AllowedOrigins::Parse(const std::vector<std::string>& ori
       allowed.origins_.push_back(*origin);
     } else {
       return BadInput(fmt::format(
-          "{} is no origin; give SCHEME://HOST or SCHEME://HOST:PORT without a path, as "
-          "https://www.example.org, or * for every page",
+          "{} is not an origin (expected SCHEME://HOST or SCHEME://HOST:PORT without a path, as "
+          "https://www.example.org, or * for every page)",
           Quoted(each)));
     }
   }
@@ -100,8 +100,8 @@ std::optional<HttpResponse> AllowedOrigins::AnswerPreflight(const HttpRequest& r
   }
   if (!Allows(origin)) {
     return HttpResponse::Text(
-        403, fmt::format("403 Forbidden: web pages of {} may not ask; dslide serve --allow-origin "
-                         "names those that may\n",
+        403, fmt::format("403 Forbidden: web pages of {} may not send requests; dslide serve "
+                         "--allow-origin names the allowed origins\n",
                          Quoted(origin)));
   }
   HttpResponse answer{204, "text/plain", std::make_shared<const std::string>()};

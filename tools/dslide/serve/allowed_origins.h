@@ -1,10 +1,11 @@
-// The web pages that may ask `dslide serve`, by their origins: SCHEME://HOST[:PORT] (RFC 6454).
+// The origins of the web pages that may send requests to `dslide serve`: SCHEME://HOST[:PORT]
+// (RFC 6454).
 //
-// A browser sends a page's requests to another origin and keeps the answer from the page, unless
+// A browser sends a page's requests to another origin but hides the answer from the page, unless
 // the answer's headers name the page's origin (CORS,
 // https://fetch.spec.whatwg.org/#http-cors-protocol). Before a request that a form could not send,
-// as one of JSON or with a token, it asks by OPTIONS whether it may (a preflight). No origin is
-// ever allowed to send cookies: none are used.
+// such as one with JSON or a token, the browser asks for permission by OPTIONS (a preflight). No
+// origin is allowed to send cookies, because dslide uses no cookies.
 //
 // Immutable; any thread may use it.
 #pragma once
@@ -21,17 +22,17 @@ namespace dslide {
 
 class AllowedOrigins {
  public:
-  AllowedOrigins() = default;  // none
+  AllowedOrigins() = default;  // allows no origin
 
-  // "*": every origin. Errors (kBadInput) name the origin and the form of one.
+  // "*": every origin. Errors (kBadInput) name the origin and the expected form.
   static Result<AllowedOrigins> Parse(const std::vector<std::string>& origins);
 
-  // Whether `origin`, a request's header, is one of them.
+  // Whether `origin`, a request's Origin header, is allowed.
   bool Allows(std::string_view origin) const;
 
   // The further headers of a response to the request.
   HttpResponse::Headers HeadersFor(const HttpRequest& request) const;
-  // The answer to a preflight; nullopt: the request is none.
+  // The answer to a preflight; nullopt: the request is not a preflight.
   std::optional<HttpResponse> AnswerPreflight(const HttpRequest& request) const;
 
  private:

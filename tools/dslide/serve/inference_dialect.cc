@@ -99,7 +99,7 @@ std::variant<std::vector<AskedSample>, Refusal> ParseTexts(bool features, Tensor
   return samples;
 }
 
-// The samples of the only input; all of *binary must be its.
+// The samples of the only input, which must use all of *binary.
 std::variant<std::vector<AskedSample>, Refusal> ParseInputs(
     JsonObject* request, std::optional<std::string_view>* binary) {
   const Json* inputs = request->Find("inputs");
@@ -128,18 +128,18 @@ std::variant<std::vector<AskedSample>, Refusal> ParseInputs(
                                   : ParseTexts(name == "features", &tensor, &input);
   if (std::holds_alternative<Refusal>(samples) || !*binary || (*binary)->empty()) return samples;
   request->Fault(
-      fmt::format("has {} behind its JSON that are no input's; \"binary_data_size\" in "
-                  "an input's parameters says how many are its",
+      fmt::format("has {} of binary data that no input uses; \"binary_data_size\" in "
+                  "an input's parameters is the number of its bytes",
                   Plural((*binary)->size(), "byte")));
   return *request->fault();
 }
 
-// The outputs that the request names, else all. `binary`: where an output does not say.
+// The outputs that the request names, or all. `binary`: the default of an output's binary_data.
 std::variant<std::vector<WantedOutput>, Refusal> ParseOutputs(JsonObject* request, bool binary) {
   std::vector<WantedOutput> wanted;
   const Json* outputs = request->Find("outputs");
   if (outputs != nullptr && !outputs->is_array())
-    request->Fault("has \"outputs\" that are no list");
+    request->Fault("has \"outputs\" that are not a list");
   if (request->fault()) return *request->fault();
   if (outputs == nullptr || outputs->empty()) {
     for (const char* name : kOutputs) wanted.push_back({name, binary});
@@ -192,8 +192,8 @@ class Inference2 final : public Dialect {
     if (const auto* refusal = std::get_if<Refusal>(&body)) {
       const bool octets = request.Header("Content-Type") == kOctets && !binary;
       return octets
-                 ? Refusal{400, fmt::format("the request is no JSON; binary data behind JSON want "
-                                            "the header {}, the number of the JSON's bytes",
+                 ? Refusal{400, fmt::format("the request is not JSON; binary data after JSON "
+                                            "require the header {}, the number of the JSON's bytes",
                                             kJsonLengthHeader)}
                  : *refusal;
     }

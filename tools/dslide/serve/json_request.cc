@@ -21,7 +21,7 @@ std::string Compact(const Json& json) {
 
 JsonObject::JsonObject(const Json& object, std::string what)
     : object_(object), what_(std::move(what)) {
-  if (!object.is_object()) Fault("is no JSON object");
+  if (!object.is_object()) Fault("is not a JSON object");
 }
 
 void JsonObject::Fault(const std::string& message) {
@@ -38,7 +38,7 @@ std::optional<std::string> JsonObject::Text(const char* key) {
   const Json* value = Find(key);
   if (value == nullptr) return std::nullopt;
   if (value->is_string()) return value->get<std::string>();
-  Fault(fmt::format("has a \"{}\" that is no string", key));
+  Fault(fmt::format("has a \"{}\" that is not a string", key));
   return std::nullopt;
 }
 
@@ -49,7 +49,7 @@ std::optional<double> JsonObject::Number(const char* key, double least, double m
     const auto number = value->get<double>();
     if (number >= least && number <= most) return number;
   }
-  Fault(fmt::format("has a \"{}\" that is no number from {} to {}", key, least, most));
+  Fault(fmt::format("has a \"{}\" that is not a number from {} to {}", key, least, most));
   return std::nullopt;
 }
 
@@ -57,7 +57,7 @@ std::optional<uint32_t> JsonObject::Whole(const char* key, uint32_t least, uint3
   const std::optional<double> number = Number(key, least, most);
   if (!number) return std::nullopt;
   if (*number == std::floor(*number)) return static_cast<uint32_t>(*number);
-  Fault(fmt::format("has a \"{}\" that is no whole number", key));
+  Fault(fmt::format("has a \"{}\" that is not a whole number", key));
   return std::nullopt;
 }
 
@@ -75,7 +75,7 @@ std::optional<std::vector<std::string>> JsonObject::Texts(const char* key) {
   const bool texts = value->is_array() &&
                      std::ranges::all_of(*value, [](const Json& each) { return each.is_string(); });
   if (texts) return value->get<std::vector<std::string>>();
-  Fault(fmt::format("has a \"{}\" that is no list of strings", key));
+  Fault(fmt::format("has a \"{}\" that is not a list of strings", key));
   return std::nullopt;
 }
 
@@ -97,9 +97,9 @@ std::variant<Json, Refusal> ParseBody(std::string_view body) {
   }
   Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
-    return Refusal{400, body.empty() ? "the request has no body" : "the request is no JSON"};
+    return Refusal{400, body.empty() ? "the request has no body" : "the request is not JSON"};
   }
-  if (!json.is_object()) return Refusal{400, "the request is no JSON object"};
+  if (!json.is_object()) return Refusal{400, "the request is not a JSON object"};
   return json;
 }
 

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 void ParseFeatures(const Json& features, JsonObject* object, AskedSample* sample) {
   sample->features.emplace();
   if (!features.is_object()) {
-    object->Fault("has \"features\" that are no object");
+    object->Fault("has \"features\" that are not an object");
     return;
   }
   for (const auto& [key, value] : features.items()) {
@@ -25,7 +25,7 @@ void ParseFeatures(const Json& features, JsonObject* object, AskedSample* sample
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     const float number = value.is_number() ? value.get<float>() : NAN;
     if (error != std::errc() || end != key.data() + key.size() || !std::isfinite(number)) {
-      object->Fault(fmt::format("has features that are no numbers by feature id: {}",
+      object->Fault(fmt::format("has features that are not numbers by feature id: {}",
                                 Compact(Json{{key, value}})));
       return;
     }
@@ -37,13 +37,13 @@ void ParseFeatures(const Json& features, JsonObject* object, AskedSample* sample
 // [0.5, 0, -1]
 void ParseVector(const Json& vector, JsonObject* object, AskedSample* sample) {
   if (!vector.is_array() || vector.empty()) {
-    object->Fault("has a \"vector\" that is no list of numbers");
+    object->Fault("has a \"vector\" that is not a list of numbers");
     return;
   }
   for (const Json& value : vector) {
     const float number = value.is_number() ? value.get<float>() : NAN;
     if (!std::isfinite(number)) {
-      object->Fault(fmt::format("has a vector of which value {} is no number: {}",
+      object->Fault(fmt::format("has a vector of which value {} is not a number: {}",
                                 sample->vector_length.value_or(0), Compact(value)));
       return;
     }
@@ -109,7 +109,7 @@ class Own final : public Dialect {
     }
     const Json* samples = object.Find("samples");
     if (samples != nullptr && !samples->is_array())
-      object.Fault("has \"samples\" that are no list");
+      object.Fault("has \"samples\" that are not a list");
     if (samples != nullptr && (json.contains("text") || json.contains("title"))) {
       object.Fault("has samples and a text");
     }

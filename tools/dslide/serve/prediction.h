@@ -33,7 +33,7 @@ inline void AddVectorValue(float value, AskedSample* sample) {
   sample->vector_length = place + 1;
 }
 
-// An output tensor that a client of the Open Inference Protocol wants.
+// An output tensor that a client of the Open Inference Protocol requests.
 struct WantedOutput {
   std::string name;
   bool binary = false;  // as binary data behind the JSON

@@ -13,12 +13,12 @@ namespace dslide {
 // Immutable; any thread may use it.
 class RequestScreen {
  public:
-  // `token`: that requests must bring; "": none is wanted.
+  // `token`: the token that requests must have; "": requests need no token.
   RequestScreen(std::string token, AllowedOrigins origins)
       : token_(std::move(token)), origins_(std::move(origins)) {}
 
-  // The response to a request that no model is asked for: to a preflight, or to one without the
-  // token. Nullopt: the router handles it.
+  // The response to a preflight or to a request without the token; nullopt: the router handles the
+  // request.
   std::optional<HttpResponse> Answer(const HttpRequest& request) const;
   HttpResponse::Headers HeadersFor(const HttpRequest& request) const {
     return origins_.HeadersFor(request);

@@ -34,7 +34,7 @@ uint64_t ElementsOf(std::span<const uint64_t> shape) {
 }
 
 // Calls take(element) for the elements of lists that are nested as `shape` says, until it returns
-// false. False: that, or they are nested otherwise.
+// false. Returns false if take() did, or if the lists have another shape.
 template <typename Take>
 bool TakeNested(const Json& data, std::span<const uint64_t> shape, const Take& take) {
   if (!data.is_array() || data.size() != shape[0]) return false;
@@ -44,7 +44,7 @@ bool TakeNested(const Json& data, std::span<const uint64_t> shape, const Take& t
   return true;
 }
 
-// The same, for elements that may lie in one flat list.
+// TakeNested() that also accepts all elements in one flat list.
 template <typename Take>
 bool TakeElements(const Json& data, std::span<const uint64_t> shape, const Take& take) {
   const bool is_nested = data.is_array() && !data.empty() && data.front().is_array();
@@ -52,7 +52,7 @@ bool TakeElements(const Json& data, std::span<const uint64_t> shape, const Take&
   return TakeNested(data, is_nested ? shape : std::span<const uint64_t>(flat), take);
 }
 
-// Lengths and bytes that fill `binary`; nullopt: they do not.
+// The texts in `binary`, a length before each; nullopt: `binary` ends within one of them.
 std::optional<std::vector<std::string>> ParseTexts(std::string_view binary) {
   std::vector<std::string> texts;
   while (!binary.empty()) {
@@ -114,7 +114,7 @@ void TensorReader::TakeBinary(std::optional<std::string_view>* binary) {
                     kJsonLengthHeader));
   } else if (bytes && *bytes > (*binary)->size()) {
     input_.Fault(
-        fmt::format("has a \"binary_data_size\" of {}, and {} bytes are left behind the "
+        fmt::format("has a \"binary_data_size\" of {}, but only {} bytes are left after the "
                     "JSON",
                     *bytes, (*binary)->size()));
   } else if (bytes) {
@@ -125,7 +125,7 @@ void TensorReader::TakeBinary(std::optional<std::string_view>* binary) {
 
 void TensorReader::ExpectType(std::string_view type) {
   if (input_.Text("datatype").value_or("") == type) return;
-  input_.Fault(fmt::format("has not the datatype {}", type));
+  input_.Fault(fmt::format("does not have the datatype {}", type));
 }
 
 std::optional<std::vector<std::string>> TensorReader::Texts() {

@@ -27,18 +27,18 @@ struct TensorBody {
 };
 std::variant<TensorBody, Refusal> SplitTensorBody(const HttpRequest& request);
 
-// Reads one input. Faults of *input say what is wrong.
+// Reads one input. Each problem becomes a fault of *input.
 class TensorReader {
  public:
-  // Takes the input's binary data, if it has some, from the front of *binary. Both must outlive
-  // this.
+  // Removes the input's binary data, if it has any, from the front of *binary. Both must outlive
+  // the reader.
   TensorReader(JsonObject* input, std::optional<std::string_view>* binary);
 
-  // Empty: the input has none, or one that is no list of sizes.
+  // Empty if the input lacks a shape, or its shape is not a list of sizes.
   const std::vector<uint64_t>& shape() const { return shape_; }
 
-  // The elements, row by row: as many as the shape says. Nullopt with a fault: they are of another
-  // kind, or of another shape.
+  // The elements, row by row: as many as the shape says. Nullopt with a fault: their type or their
+  // number is another one.
   std::optional<std::vector<std::string>> Texts();  // BYTES
   std::optional<std::vector<float>> Numbers();      // FP32, finite
 

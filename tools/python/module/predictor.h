@@ -21,7 +21,7 @@ struct NumberRows {
   std::span<const int32_t> ids;
   std::span<const float> values;  // [like ids]
 };
-// A JSON object a sample, as in a file of JSON lines (common/text/records/record.h).
+// One JSON object for each sample, as in a file of JSON lines (common/text/records/record.h).
 using JsonLines = std::vector<std::string>;
 using Samples = std::variant<NumberRows, JsonLines>;
 

@@ -107,7 +107,7 @@ TEST_CASE("CSV: labels are a cell, a JSON list, several columns, or URIs") {
         Names{"http://x/1", "http://x/2"});
   CHECK(Read("text,subject_uris\na,http://x/1 http://x/2\n").records[0].labels ==
         Names{"http://x/1", "http://x/2"});
-  CHECK(Read("text,labels\na,['x']\n").errors == Names{"2: '['x']' is no JSON list"});
+  CHECK(Read("text,labels\na,['x']\n").errors == Names{"2: '['x']' is not a JSON list"});
   CHECK(Read("text,labels\na,[DE] Physik\n").records[0].labels == Names{"[DE] Physik"});
 }
 
@@ -134,8 +134,10 @@ TEST_CASE("fields: names that are wrong are described") {
     REQUIRE_FALSE(names.ok());
     return names.error().message;
   };
-  CHECK(why_not("body").starts_with("text.fields = 'body': 'body' is none (expected FIELD:NAME "));
-  CHECK(why_not("label:tags").starts_with("text.fields = 'label:tags': 'label:tags' is none"));
+  CHECK(why_not("body").starts_with(
+      "text.fields = 'body': 'body' is not a valid pair (expected FIELD:NAME "));
+  CHECK(why_not("label:tags")
+            .starts_with("text.fields = 'label:tags': 'label:tags' is not a valid pair"));
   CHECK(why_not("text:").starts_with("text.fields = 'text:': 'text:' has no name"));
   CHECK(why_not("text:a,title:a").find("title and text have one name") != std::string::npos);
   CHECK(why_not("title:text").find("title and text have one name") != std::string::npos);

@@ -84,8 +84,8 @@ TEST_CASE("first look: a header that became a label") {
   Lines lines = Honest(20);
   lines.insert(lines.begin(), "text\tlabel");
   CHECK(Warnings(RecordFormat::kTsv, lines) ==
-        Lines{"the first line looks like the names of columns, but is a sample with label label; "
-              "take it out (tail -n +2)"});
+        Lines{"the first line looks like a header, but was read as a sample with label label; "
+              "remove it (tail -n +2)"});
   lines[0] = "Title\tSubject_URIs";
   CHECK(Warnings(RecordFormat::kTsv, lines).size() == 1);
   lines[0] = "text\tsome label";
@@ -99,8 +99,8 @@ TEST_CASE("first look: several names in one label") {
         300, [&](size_t i) { return fmt::format("colour{}{}thing{}", i % 6, separator, i % 5); });
   };
   CHECK(Warnings(RecordFormat::kTsv, pairs(";")) ==
-        Lines{"most labels have ';' in them ('colour0;thing0'): each is one label, 30 in all; "
-              "separated they are 11"});
+        Lines{"most labels have ';' in them ('colour0;thing0'): each was read as one label, 30 in "
+              "all; separated, there are 11"});
   CHECK(Warnings(RecordFormat::kTsv, pairs(" | "))[0].starts_with("most labels have '|' in them"));
   Lines json;
   for (int i = 0; i < 300; ++i) {
@@ -108,7 +108,8 @@ TEST_CASE("first look: several names in one label") {
         fmt::format(R"({{"text": "some words of text number {}", "labels": "colour{}, thing{}"}})",
                     i, i % 6, i % 5));
   }
-  CHECK(Warnings(RecordFormat::kJsonLines, json)[0].ends_with("30 in all; separated they are 11"));
+  CHECK(
+      Warnings(RecordFormat::kJsonLines, json)[0].ends_with("30 in all; separated, there are 11"));
 }
 
 TEST_CASE("first look: columns that are swapped") {
@@ -119,10 +120,10 @@ TEST_CASE("first look: columns that are swapped") {
   const Lines warnings = Warnings(RecordFormat::kTsv, lines);
   REQUIRE(warnings.size() == 2);
   CHECK(warnings[0] ==
-        "50 labels in 50 samples with labels: nearly each has labels of its own, of which nothing "
-        "can be learned; are texts and labels swapped?");
+        "50 labels in 50 samples with labels: hardly any label occurs twice, so nothing can be "
+        "learned from them; are texts and labels swapped?");
   CHECK(warnings[1] ==
-        "labels are longer than texts (35 and 7 bytes in the mean); are they swapped?");
+        "labels are longer than texts (35 and 7 bytes on average); are they swapped?");
 }
 
 TEST_CASE("first look: samples without labels, and the key that they have") {

@@ -71,7 +71,7 @@ TEST_CASE("JSON lines: a weight is a number from 0") {
   CHECK(WhyNot(line("[1]")).starts_with("\"weight\" is '[1]' (expected"));
   for (const char* none : {"NaN", "Infinity", "1e999"}) {
     CAPTURE(none);
-    CHECK(WhyNot(line(none)).find("is no JSON") != std::string::npos);
+    CHECK(WhyNot(line(none)).find("is not JSON") != std::string::npos);
   }
 }
 
@@ -115,26 +115,26 @@ TEST_CASE("JSON lines: half a character is named") {
   CHECK(half(R"(cut \uD83D\n)") == R"(\uD83D)");
   CHECK(half(R"(\ude00 begins)") == R"(\ude00)");
   CHECK(half(R"(\ud83d\ude00 and \ud83d\ud83d\ude00)") == R"(\ud83d)");
-  CHECK(half(R"(\\ud83d is no escape, \ude00 is)") == R"(\ude00)");
-  CHECK(WhyNot(R"({"text": "\\ud83d", })").ends_with("is no JSON"));
-  CHECK(WhyNot(R"({"text": "\ud83d\ude00", })").ends_with("is no JSON"));
-  CHECK(WhyNot(R"({"text": "\u12)").ends_with("is no JSON"));
+  CHECK(half(R"(\\ud83d is not an escape, \ude00 is)") == R"(\ude00)");
+  CHECK(WhyNot(R"({"text": "\\ud83d", })").ends_with("is not JSON"));
+  CHECK(WhyNot(R"({"text": "\ud83d\ude00", })").ends_with("is not JSON"));
+  CHECK(WhyNot(R"({"text": "\u12)").ends_with("is not JSON"));
   CHECK(Parsed(RecordFormat::kJsonLines, R"({"text": "\ud83d\ude00 \\ud83d"})").fields ==
         Names{"\xf0\x9f\x98\x80 \\ud83d"});
 }
 
 TEST_CASE("JSON lines that are wrong are described") {
-  CHECK(WhyNot("{\"text\": ") == "'{\"text\": ' is no JSON");
-  CHECK(WhyNot("[1]") == "'[1]' is no JSON object");
+  CHECK(WhyNot("{\"text\": ") == "'{\"text\": ' is not JSON");
+  CHECK(WhyNot("[1]") == "'[1]' is not a JSON object");
   using namespace std::string_view_literals;
   CHECK(WhyNot("{\"text\": \"a\"}\0{\"text\": \"b\"}"sv) ==
         "'{\"text\": \"a\"}\\x00{\"text\": \"b\"}' has a NUL byte (byte 14 of 27), which JSON does "
         "not allow");
   CHECK(WhyNot(R"({"labels": []})") ==
         "the object has no \"text\" (expected {\"text\": ..., \"labels\": [...]})");
-  CHECK(WhyNot(R"({"text": 5})") == "\"text\" is no string and no list of strings");
-  CHECK(WhyNot(R"({"text": ["a", 5]})") == "\"text\" is no string and no list of strings");
-  CHECK(WhyNot(R"({"title": 5})") == "\"title\" is no string");
+  CHECK(WhyNot(R"({"text": 5})") == "\"text\" is not a string or a list of strings");
+  CHECK(WhyNot(R"({"text": ["a", 5]})") == "\"text\" is not a string or a list of strings");
+  CHECK(WhyNot(R"({"title": 5})") == "\"title\" is not a string");
   CHECK(WhyNot(R"({"text": "a", "labels": [1.5]})") ==
         "a label is a fraction, not a name or a whole number");
   CHECK(WhyNot(R"({"text": "a", "labels": [["b"]]})") ==
@@ -157,7 +157,7 @@ TEST_CASE("lines that are no UTF-8 are refused in each format") {
                                     RecordFormat::kTsv, RecordFormat::kPlainText}) {
     const Result<Record> record = ParseRecord(format, "Caf\xe9\tLatin");
     REQUIRE(!record.ok());
-    CHECK(record.error().message.find("is no UTF-8") != std::string::npos);
+    CHECK(record.error().message.find("is not UTF-8") != std::string::npos);
   }
 }
 

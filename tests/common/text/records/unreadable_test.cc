@@ -65,7 +65,7 @@ TEST_CASE("unreadable records: left out of training, counted, and the first is n
   CHECK(loaded->data.size() == kLines - 3);
   CHECK(loaded->data.num_labels() == 3);
   CHECK(HasNote(loaded->notes,
-                fmt::format("{}: 3 of {} records left out, which cannot be read; the first is "
+                fmt::format("{}: 3 of {} records cannot be read and were left out; the first is "
                             "{}:4000: '{{\"text\": \"half \\ud83d\", \"labels\": [\"a\"]}}' has "
                             "\\ud83d, which is half a character (cut texts between characters)",
                             path, kLines, path)));
@@ -111,7 +111,8 @@ TEST_CASE("unreadable records: above 1 % of all they are refused, whatever the n
   file.Replace(kLines, "more");
   const std::string path = file.Write();
   const std::string expected = fmt::format(
-      "{}:5: 'nonsense' is no JSON ({} of {} records cannot be read, and at most 1 % are left out)",
+      "{}:5: 'nonsense' is not JSON ({} of {} records cannot be read, and at most 1 % are left "
+      "out)",
       path, most + 1, kLines);
   for (const size_t threads : {1, 2, 5}) {
     const Result<Preprocessor> fitted = Preprocessor::Fit(path, EveryTerm(), threads);
@@ -139,7 +140,7 @@ TEST_CASE("unreadable records: text.bad_records = refuse refuses the first") {
   const std::string path = file.Write();
   TextConfig config = EveryTerm();
   config.bad_records = BadRecords::kRefuse;
-  const std::string expected = path + ":4097: 'nonsense' is no JSON";
+  const std::string expected = path + ":4097: 'nonsense' is not JSON";
   for (const size_t threads : {1, 2, 5}) {
     CHECK(Preprocessor::Fit(path, config, threads).error().message == expected);
   }
@@ -166,11 +167,12 @@ TEST_CASE("unreadable records: lines of words and sessions") {
     config.min_count = 1;
     const Result<TrainingSamples> loaded = Load(path, config);
     REQUIRE_MESSAGE(loaded.ok(), (loaded.ok() ? "" : loaded.error().message));
-    CHECK(HasNote(loaded->notes,
-                  fmt::format("{}: 1 of {} records left out, which cannot be read; the first is "
-                              "{}:7000: 'bad \\xff' is no UTF-8; convert the file, for instance by "
-                              "iconv",
-                              path, kLines, path)));
+    CHECK(
+        HasNote(loaded->notes,
+                fmt::format("{}: 1 of {} records cannot be read and were left out; the first is "
+                            "{}:7000: 'bad \\xff' is not UTF-8; convert the file, for instance by "
+                            "iconv",
+                            path, kLines, path)));
     config.bad_records = BadRecords::kRefuse;
     CHECK(Load(path, config).error().message.starts_with(path + ":7000: "));
   }
