@@ -158,7 +158,7 @@ bool BatchFlight::AllHaveBothLayers() const {
 }
 
 EmbedRequest BatchFlight::Greeting() const {
-  EmbedRequest greeting{id(), false, {}, false, ticket_};
+  EmbedRequest greeting{id(), false, {}, false, false, ticket_};
   greeting.features.EndRow();  // of one sample
   return greeting;
 }
@@ -177,8 +177,8 @@ Body BatchFlight::RequestFor(uint32_t server) const {
                           kind_ == LeaseKind::kTrain,
                           features_[server],
                           kind_ == LeaseKind::kTrain && !with_neurons_[server],
-                          ticket_,
-                          wants_dense_};
+                          wants_dense_,
+                          ticket_};
     case Stage::kQuery: {
       const uint32_t every = config_.train.probe_batches;
       // With active = mass there is no scan to be spared.
@@ -192,7 +192,7 @@ Body BatchFlight::RequestFor(uint32_t server) const {
                          only_server_,
                          !with_input_[server],
                          weights_,
-                         with_input_[server] ? 0 : ticket_};
+                         with_input_[server] ? Bytes() : ticket_};
     }
     case Stage::kPush:
       return push_;

@@ -98,7 +98,7 @@ class BatchFlight {
   uint32_t samples_;
   uint32_t top_k_;
   uint64_t number_;  // BatchNumber
-  uint64_t ticket_;
+  Bytes ticket_;
   Stage stage_ = Stage::kEmbed;
   std::vector<bool> with_input_;        // [servers] which have input rows
   std::vector<bool> with_neurons_;      // which have neurons

@@ -98,7 +98,7 @@ auto FieldsOf(Is<Join> auto& m) {
                 m.disk_bytes);
 }
 auto FieldsOf(Is<JoinReply> auto& m) {
-  return Fields(m.name, m.config, m.train_samples, m.train_checksum, m.ticket_key);
+  return Fields(m.name, m.config, m.train_samples, m.train_checksum, m.verify_key, m.receipt_key);
 }
 auto FieldsOf(Is<PlanServer> auto& m) { return Fields(m.name, m.address, m.incarnation); }
 auto FieldsOf(Is<Plan> auto& m) {
@@ -145,7 +145,7 @@ auto FieldsOf(Is<BatchDone> auto& m) {
 }
 
 auto FieldsOf(Is<EmbedRequest> auto& m) {
-  return Fields(m.batch, m.training, m.features, m.alone, m.ticket, m.dense);
+  return Fields(m.batch, m.training, m.features, m.alone, m.dense, m.ticket);
 }
 auto FieldsOf(Is<LayerRows> auto& m) { return Fields(m.ids, m.values); }
 auto FieldsOf(Is<EmbedReply> auto& m) { return Fields(m.partial, Parameters{m.dense}); }

@@ -281,7 +281,10 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
 void SchedulerCore::OnOffence(const Offence& offence, int64_t now_ms) {
   const Incarnation worker{offence.worker};
   for (const LeaseKind kind : {LeaseKind::kTrain, LeaseKind::kEvaluate}) {
-    if (offence.ticket == TicketOf(run_.inputs.ticket_key, worker, kind, offence.batch)) return;
+    if (IsTicket(run_.inputs.ticket_key.verify_key(), offence.ticket, worker, kind,
+                 offence.batch)) {
+      return;
+    }
   }
   NoteOffence(worker,
               fmt::format("{} ({})", Printable(offence.reason, kMostReason), NameOf(offence.batch)),

@@ -50,7 +50,7 @@ std::string WhyImpossible(const BatchDone& done, double weight, const RunContext
 std::string WhyNotBelieved(const BatchDone& done, LeaseKind kind, Incarnation worker,
                            const Plan& plan, double weight, const RunContext& run) {
   const uint64_t receipts =
-      ReceiptsOf(run.ticket_key, plan, run.config.cluster, worker, kind, done.batch);
+      ReceiptsOf(run.receipt_secret, plan, run.config.cluster, worker, kind, done.batch);
   if (done.receipts != receipts) return "has not the receipts of all servers";
   return kind == LeaseKind::kTrain ? WhyImpossible(done, weight, run) : "";
 }

@@ -58,9 +58,9 @@ bool OthersHaveNeurons(const ServerSeat& seat) {
 // is the last depends on the plan that is in force when the request comes.
 uint64_t ReceiptFor(const Message& request, const ServerSeat& seat) {
   const auto receipt = [&](LeaseKind kind, const BatchId& batch) {
-    if (!seat.ticket_key) return uint64_t{0};
-    return ReceiptOf(*seat.ticket_key, seat.self, request.envelope.incarnation, seat.plan.version,
-                     kind, batch);
+    if (!seat.keys) return uint64_t{0};
+    return ReceiptOf(seat.keys->receipts, seat.self, request.envelope.incarnation,
+                     seat.plan.version, kind, batch);
   };
   const auto has_input = [&]() -> bool {
     return ServersWith(seat.plan, InputSlots(seat.config.cluster))[*seat.index];
@@ -85,20 +85,43 @@ RequestLimits RequestLimits::For(uint64_t memory_bytes, const Config& config) {
   RequestLimits limits;
   limits.replies = std::max(limits.replies, memory_bytes / 16);
   limits.queue = std::max({limits.queue, memory_bytes / 16, MostWaitingBytes(config)});
+  limits.early = MostWaitingBytes(config);
   limits.senders = std::max<size_t>(limits.senders, config.cluster.most_workers);
   return limits;
 }
 
 RequestTable::RequestTable(RequestLimits limits)
-    : early_({kMaxEarly, limits.queue}),
+    : early_({kMaxEarly, limits.queue, limits.early}),
+      early_pulls_({kMaxEarly, limits.queue}),
       waiting_({kMaxWaiting, limits.queue}),
       held_({kMaxWaiting, limits.queue}),
       replies_(limits.replies, limits.senders) {}
 
+std::optional<ErrorReply> RequestTable::WhyNotKept(Message* message, const ServerSeat& seat,
+                                                   ServerOutbox* out) const {
+  const Incarnation sender = message->envelope.incarnation;
+  if (fenced_.contains(sender)) {
+    return ErrorReply{ErrorCode::kFenced, "the scheduler took this worker for dead; join again"};
+  }
+  if (std::string why = TicketGate::Check(sender, &message->body, seat, out); !why.empty()) {
+    return ErrorReply{ErrorCode::kRefused, std::move(why)};
+  }
+  if (TicketGate::Begins(message->body) || replies_.Knows(sender) || early_.Has(sender)) return {};
+  return ErrorReply{ErrorCode::kUnknownBatch, "this sender has begun no batch here"};
+}
+
 std::vector<RequestTable::Early> RequestTable::KeepEarly(Early request) {
   const Incarnation sender = request.message.envelope.incarnation;
-  const uint64_t bytes = BytesInMemory(request.message.body);
-  return early_.Add(0, sender, bytes, std::move(request));
+  const Body& body = request.message.body;
+  const uint64_t bytes = BytesInMemory(body);
+  auto& queue = std::holds_alternative<SlotPull>(body) ? early_pulls_ : early_;
+  return queue.Add(0, sender, bytes, std::move(request));
+}
+
+std::vector<RequestTable::Early> RequestTable::TakeEarly() {
+  std::vector<Early> all = early_pulls_.TakeAll();
+  std::ranges::move(early_.TakeAll(), std::back_inserter(all));
+  return all;
 }
 
 // As many steps before it as train.staleness allows may be uncommitted.
@@ -138,18 +161,11 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
   const auto refuse = [&](ErrorCode code, std::string text) {
     out->Answer(peer, envelope.sequence, ErrorReply{code, std::move(text)});
   };
-  if (fenced_.contains(envelope.incarnation)) {
-    return refuse(ErrorCode::kFenced, "the scheduler took this worker for dead; join again");
-  }
   if (std::string why = WhyRefused(message.body, seat); !why.empty()) {
     return refuse(ErrorCode::kRefused, std::move(why));
   }
-  if (std::string why = TicketGate::Check(envelope.incarnation, &message.body, seat, out);
-      !why.empty()) {
-    return refuse(ErrorCode::kRefused, std::move(why));
-  }
-  if (!TicketGate::Begins(message.body) && !replies_.Knows(envelope.incarnation)) {
-    return refuse(ErrorCode::kUnknownBatch, "this sender has begun no batch here");
+  if (std::optional<ErrorReply> why = WhyNotKept(&message, seat, out)) {
+    return refuse(why->code, std::move(why->text));
   }
   switch (replies_.Begin(envelope.incarnation, envelope.sequence, now_us / 1000)) {
     case ReplyCache::Seen::kInProgress:
@@ -321,6 +337,7 @@ void RequestTable::RefuseWaiting(uint32_t plan_version, int64_t now_us, ServerOu
 
 void RequestTable::CheckInvariants(const ServerSeat& seat) const {
   early_.CheckInvariants();
+  early_pulls_.CheckInvariants();
   waiting_.CheckInvariants();
   held_.CheckInvariants();
   replies_.CheckInvariants();

@@ -86,8 +86,8 @@ TEST_CASE("offenders: a batch that was never leased to a worker does not count")
   const auto leased = run.work(11).front();
   BatchDone claimed = FakeCluster::Report(leased.first, leased.second);
   claimed.receipts =
-      ReceiptsOf(run.core().run().ticket_key, run.core().plan(), run.core().run().config.cluster,
-                 {11}, LeaseKind::kTrain, claimed.batch);
+      ReceiptsOf(run.core().run().receipt_secret, run.core().plan(),
+                 run.core().run().config.cluster, {11}, LeaseKind::kTrain, claimed.batch);
   run.Send(12, claimed);  // with the first worker's receipts and lease
   CHECK(run.status().batches == 0);
   CHECK(run.status().offences == 1);
@@ -229,13 +229,13 @@ TEST_CASE("offenders: what a server reports counts, but for tickets of this life
   // The server has an earlier key: it cannot know better.
   run.Send(1, Offence{11, id, "sent a ticket that does not fit its batch", batch.ticket});
   CHECK(run.status().offences == 0);
-  run.Send(1, Offence{99, id, "is no member", 0});
-  run.Send(1, Offence{2, id, "is a server", 0});
-  run.Send(12, Offence{11, id, "says another worker", 0});
+  run.Send(1, Offence{99, id, "is no member"});
+  run.Send(1, Offence{2, id, "is a server"});
+  run.Send(12, Offence{11, id, "says another worker"});
   CHECK(run.status().offences == 0);
   for (size_t n = 1; n <= Offences::kMost; ++n) {
     CHECK(IsMember(&run, 11));
-    run.Send(2, Offence{11, id, std::string(1000, 'x'), batch.ticket + 1});
+    run.Send(2, Offence{11, id, std::string(1000, 'x'), Bytes(64)});
     CHECK(run.status().offences == n);
   }
   CHECK_FALSE(IsMember(&run, 11));
@@ -246,25 +246,33 @@ TEST_CASE("offenders: what a server reports counts, but for tickets of this life
   run.CheckAllCountedOnce();
 }
 
-TEST_CASE("offenders: servers are told the key, others are not, and a new life has another one") {
+TEST_CASE("offenders: a server is told keys that speak for nobody else, others are told none") {
   FakeCluster run;
   run.Start(1);
   run.Join(21, Role::kObserver);
-  const auto key_to = [&](uint64_t member) {
-    Bytes key;
+  const auto keys_to = [&](uint64_t member) {
+    std::pair<Bytes, Bytes> keys;
     for (const Body& body : run.received["peer-" + std::to_string(member)]) {
-      if (const auto* reply = std::get_if<JoinReply>(&body)) key = reply->ticket_key;
+      if (const auto* reply = std::get_if<JoinReply>(&body)) {
+        keys = {reply->verify_key, reply->receipt_key};
+      }
     }
-    return key;
+    return keys;
   };
-  const Bytes first = key_to(1);
-  CHECK(first.size() == 16);
-  CHECK(key_to(2) == first);
-  CHECK(key_to(11).empty());
-  CHECK(key_to(21).empty());
+  const auto [verify, receipts] = keys_to(1);
+  CHECK(verify.size() == 32);
+  CHECK(receipts.size() == 16);
+  CHECK(keys_to(2).first == verify);
+  CHECK(keys_to(2).second.size() == 16);
+  CHECK(keys_to(2).second != receipts);
+  for (const uint64_t other : {11, 21}) {
+    CHECK(keys_to(other).first.empty());
+    CHECK(keys_to(other).second.empty());
+  }
   run.Restart();
-  CHECK(key_to(1).size() == 16);
-  CHECK(key_to(1) != first);
+  CHECK(keys_to(1).first.size() == 32);
+  CHECK(keys_to(1).first != verify);
+  CHECK(keys_to(1).second != receipts);
 }
 
 }  // namespace

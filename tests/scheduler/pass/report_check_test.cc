@@ -22,14 +22,14 @@ struct Fixture {
     run.config.train.batch = 4;
     ResolveConfig(50, 10, &run.config);
     run.train = &data;
-    run.ticket_key = testing::kTicketKey;
+    run.receipt_secret = testing::kReceiptKey;
     plan = EqualPlan(3, run.config.cluster.slots, {{"a", "a", {1}}, {"b", "b", {2}}});
     done.samples = 4;
     done.loss_sum = 9;
     done.receipts = Receipts(plan, kWorker);
   }
   uint64_t Receipts(const Plan& of, Incarnation worker) const {
-    return ReceiptsOf(run.ticket_key, of, run.config.cluster, worker, LeaseKind::kTrain,
+    return ReceiptsOf(run.receipt_secret, of, run.config.cluster, worker, LeaseKind::kTrain,
                       done.batch);
   }
   std::string Why() const {
@@ -60,7 +60,8 @@ TEST_CASE_FIXTURE(Fixture, "reports: only with the receipts of all servers, for 
     done.receipts = Receipts(other, kWorker);
   }
   SUBCASE("of one server") {
-    done.receipts = ReceiptOf(run.ticket_key, {1}, kWorker, 3, LeaseKind::kTrain, done.batch);
+    done.receipts = ReceiptOf(ReceiptKeyOf(run.receipt_secret, {1}), {1}, kWorker, 3,
+                              LeaseKind::kTrain, done.batch);
   }
   SUBCASE("of another batch") { done.batch.unit++; }
   CHECK(Why() == "has not the receipts of all servers");
@@ -105,7 +106,7 @@ TEST_CASE_FIXTURE(Fixture, "reports: what is shown is at most as wrong as a mode
 
 TEST_CASE_FIXTURE(Fixture, "reports: of an evaluation only the receipts count") {
   done.loss_sum = 1e300;
-  done.receipts = ReceiptsOf(run.ticket_key, plan, run.config.cluster, kWorker,
+  done.receipts = ReceiptsOf(run.receipt_secret, plan, run.config.cluster, kWorker,
                              LeaseKind::kEvaluate, done.batch);
   CHECK(WhyNotBelieved(done, LeaseKind::kEvaluate, kWorker, plan, kWeight, run).empty());
   CHECK_FALSE(Why().empty());

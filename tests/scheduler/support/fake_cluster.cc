@@ -161,8 +161,8 @@ void FakeCluster::MakeCore() {
                    Checksum(train_)};
   inputs.ledger = ledger;
   inputs.keyed = keyed;
-  inputs.ticket_key = testing::kTicketKey;
-  inputs.ticket_key[0] = ++lives_;
+  inputs.ticket_key = SigningKey::FromSeed({++lives_});
+  inputs.receipt_secret = {lives_};
   std::vector<Manifest> complete;
   if (resume_) complete.push_back(*resume_);
   complete.insert(complete.end(), manifests.begin(), manifests.end());
@@ -203,8 +203,9 @@ uint64_t FakeCluster::Receipts(const Envelope& envelope, const BatchDone& done) 
   const auto plan = plans_.find(envelope.plan_version);
   if (plan == plans_.end()) return 0;
   const bool evaluated = done.predictions.offsets.size() > 1;
-  return ReceiptsOf(core_->run().ticket_key, plan->second, config_.cluster, envelope.incarnation,
-                    evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain, done.batch);
+  return ReceiptsOf(core_->run().receipt_secret, plan->second, config_.cluster,
+                    envelope.incarnation, evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain,
+                    done.batch);
 }
 
 // Servers have taken a batch before its worker reports it.
