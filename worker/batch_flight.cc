@@ -81,6 +81,7 @@ BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGran
       only_server_(std::ranges::count(with_neurons_, true) == 1),
       greeted_(std::move(greeted)),
       replies_(plan.servers.size()),
+      loss_parts_(plan.servers.size()),
       wants_dense_(dense == nullptr && !config.model.dense.empty()),
       dense_(std::move(dense)) {
   greeted_.resize(plan.servers.size());
@@ -208,9 +209,10 @@ Body BatchFlight::RequestFor(uint32_t server) const {
   return Ack{};
 }
 
-Result<bool> BatchFlight::Take(uint32_t server, Body reply, uint64_t receipt) {
+Result<bool> BatchFlight::Take(uint32_t server, Body reply, uint64_t receipt, double loss_part) {
   DSLIDE_RETURN_IF_ERROR(CheckShape(server, reply));
   done_.receipts ^= receipt;
+  if (receipt != 0) loss_parts_[server] = loss_part;
   if (Asks(server) && !replies_[server]) --missing_;
   replies_[server] = std::move(reply);
   AddPartials();
@@ -333,8 +335,19 @@ void BatchFlight::Advance() {
       break;
     case Stage::kEmbedPush:
     case Stage::kDone:
+      ReportLossParts();
       stage_ = Stage::kDone;
       break;
+  }
+}
+
+// Those of the servers that give receipts, in the order of the plan.
+void BatchFlight::ReportLossParts() {
+  done_.loss_parts.clear();
+  for (size_t server = 0; server < loss_parts_.size(); ++server) {
+    if (with_input_[server] || with_neurons_[server]) {
+      done_.loss_parts.push_back(loss_parts_[server]);
+    }
   }
 }
 

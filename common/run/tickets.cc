@@ -62,26 +62,39 @@ HashKey ReceiptKeyOf(const HashKey& secret, Incarnation server) {
 }
 
 uint64_t ReceiptOf(const HashKey& receipt_key, Incarnation server, Incarnation worker,
-                   uint32_t plan_version, LeaseKind kind, const BatchId& batch) {
-  Statement statement(Purpose::kReceipt, kind, batch);
-  statement.server = server.value;
-  statement.worker = worker.value;
-  statement.plan_version = plan_version;
-  return KeyedHash(receipt_key, &statement, sizeof(statement));
+                   uint32_t plan_version, LeaseKind kind, const BatchId& batch, double loss_part) {
+  struct {
+    Statement statement;
+    double loss_part;
+  } receipt{Statement(Purpose::kReceipt, kind, batch), loss_part};
+  static_assert(sizeof(receipt) == 48);
+  receipt.statement.server = server.value;
+  receipt.statement.worker = worker.value;
+  receipt.statement.plan_version = plan_version;
+  return KeyedHash(receipt_key, &receipt, sizeof(receipt));
+}
+
+std::vector<bool> GivesReceipt(const Plan& plan, const ClusterConfig& cluster, LeaseKind kind) {
+  std::vector<bool> gives = ServersWith(plan, OutputSlots(cluster));
+  if (kind != LeaseKind::kTrain) return gives;
+  const std::vector<bool> with_input = ServersWith(plan, InputSlots(cluster));
+  for (size_t i = 0; i < gives.size(); ++i) gives[i] = gives[i] || with_input[i];
+  return gives;
 }
 
 uint64_t ReceiptsOf(const HashKey& secret, const Plan& plan, const ClusterConfig& cluster,
-                    Incarnation worker, LeaseKind kind, const BatchId& batch) {
-  std::vector<bool> ends_at = ServersWith(plan, OutputSlots(cluster));
-  if (kind == LeaseKind::kTrain) {
-    const std::vector<bool> with_input = ServersWith(plan, InputSlots(cluster));
-    for (size_t i = 0; i < ends_at.size(); ++i) ends_at[i] = ends_at[i] || with_input[i];
-  }
+                    Incarnation worker, LeaseKind kind, const BatchId& batch,
+                    std::span<const double> loss_parts) {
+  const std::vector<bool> gives = GivesReceipt(plan, cluster, kind);
   uint64_t receipts = 0;
-  for (size_t i = 0; i < ends_at.size(); ++i) {
-    if (!ends_at[i]) continue;
+  size_t given = 0;
+  for (size_t i = 0; i < gives.size(); ++i) {
+    if (!gives[i]) continue;
+    const double part = given < loss_parts.size() ? loss_parts[given] : 0;
+    given++;
     const Incarnation server = plan.servers[i].incarnation;
-    receipts ^= ReceiptOf(ReceiptKeyOf(secret, server), server, worker, plan.version, kind, batch);
+    receipts ^=
+        ReceiptOf(ReceiptKeyOf(secret, server), server, worker, plan.version, kind, batch, part);
   }
   return receipts;
 }

@@ -9,6 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/config/config.h"
@@ -33,14 +36,22 @@ bool IsTicket(const VerifyKey& key, const Bytes& ticket, Incarnation worker, Lea
 // The key of a server's receipts, from the scheduler's secret: SipHash-2-4 in counter mode.
 HashKey ReceiptKeyOf(const HashKey& secret, Incarnation server);
 
-// Of the last request of a batch, which the server with this key has carried out by plan
-// `plan_version`.
-uint64_t ReceiptOf(const HashKey& receipt_key, Incarnation server, Incarnation worker,
-                   uint32_t plan_version, LeaseKind kind, const BatchId& batch);
+// What a receipt says of the batch's loss where the server does not know its part.
+constexpr double kUnknownLossPart = std::numeric_limits<double>::max();
 
-// The exclusive or of the receipts that a worker has when it has done a batch by a plan: those of
-// the servers with neurons, in training also of those with input rows. `secret`: the scheduler's.
+// Of the last request of a batch, which the server with this key has carried out by plan
+// `plan_version`. `loss_part`: what it has seen of the batch's loss in training; else 0.
+uint64_t ReceiptOf(const HashKey& receipt_key, Incarnation server, Incarnation worker,
+                   uint32_t plan_version, LeaseKind kind, const BatchId& batch, double loss_part);
+
+// [plan.servers] Which servers give a receipt of a batch: those with neurons, in training also
+// those with input rows.
+std::vector<bool> GivesReceipt(const Plan& plan, const ClusterConfig& cluster, LeaseKind kind);
+
+// The exclusive or of the receipts that a worker has when it has done a batch by a plan. `secret`:
+// the scheduler's. `loss_parts`: of the servers that give a receipt, in their order; none: all 0.
 uint64_t ReceiptsOf(const HashKey& secret, const Plan& plan, const ClusterConfig& cluster,
-                    Incarnation worker, LeaseKind kind, const BatchId& batch);
+                    Incarnation worker, LeaseKind kind, const BatchId& batch,
+                    std::span<const double> loss_parts);
 
 }  // namespace dslide

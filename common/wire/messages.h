@@ -277,7 +277,8 @@ struct BatchDone {
   std::vector<uint32_t> bytes_by_kind =
       {};  // of sent and received, by Body::index(); empty: unknown
   double tail_error = 0;
-  uint64_t receipts = 0;  // of all servers that the batch ended at, exclusive or
+  uint64_t receipts = 0;                // of all servers that the batch ended at, exclusive or
+  std::vector<double> loss_parts = {};  // training: of these servers, in the plan's order
   bool operator==(const BatchDone&) const = default;
 };
 
@@ -547,6 +548,7 @@ struct Envelope {
   WirePrecision reply_precision = WirePrecision::kBf16;  // requests to servers
   uint32_t service_us = 0;                               // a server's replies: queues included
   uint64_t receipt = 0;  // a server's reply to the last request of a batch
+  double loss_part = 0;  // with the receipt of a trained batch (common/run/tickets.h)
   bool operator==(const Envelope&) const = default;
 };
 

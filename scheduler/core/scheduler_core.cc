@@ -264,7 +264,7 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     run_.out.Record(LedgerCounted{done.batch, done.samples, member->name, member->key});
     run_.totals.work.Add(bounded);
     member->samples += done.samples;
-    if (run_.drift) {
+    if (run_.drift && LossSeenByServers(done)) {
       run_.drift->Add(member->key.empty() ? member->name : member->key,
                       bounded.loss_sum / std::max(1u, done.samples));
     }

@@ -29,6 +29,7 @@
 #include "server/core/audit_book.h"
 #include "server/core/reply_cache.h"
 #include "server/gate/fair_queue.h"
+#include "server/gate/loss_book.h"
 #include "server/gate/number_check.h"
 #include "server/gate/ticket_gate.h"
 
@@ -115,6 +116,7 @@ class RequestTable {
   void NoteForAudit(const Asker& asker, const Body& request, AuditBook::Outcome outcome,
                     const ServerSeat& seat, ServerOutbox* out);
   std::string WhyRefused(const Body& request, const ServerSeat& seat) const;
+  void GiveReceipt(const Body& asked, const ServerSeat& seat, Asker* asker);
   void Accept(PeerRequest request, const ServerSeat& seat, int64_t now_us, ServerOutbox* out);
   void Wait(uint64_t step, PeerRequest request, int64_t now_us, ServerOutbox* out);
   void Submit(PeerRequest request, int64_t now_us, ServerOutbox* out);
@@ -129,6 +131,7 @@ class RequestTable {
   ReplyCache replies_;
   AuditBook audits_;
   NumberCheck numbers_;
+  LossBook losses_;
   std::set<Incarnation> fenced_;
 };
 

@@ -34,8 +34,8 @@ TEST_CASE("tickets and receipts: their bytes stay as they are") {
   CHECK(Hex(TicketOf(TicketKey(), kWorker, LeaseKind::kEvaluate, kBatch)) ==
         "58ff19bf7f4bf03fe10233646518968c42df2f60e121a1048a4ae13a99b378e5"
         "3b2017b191b5d74b6d619ddb43a1eb5d1ffd3f405390348bbfd73b144657a602");
-  CHECK(ReceiptOf(kReceiptKey, kServer, kWorker, 4, LeaseKind::kTrain, kBatch) ==
-        0x6e1a8f1a5d121657);
+  CHECK(ReceiptOf(kReceiptKey, kServer, kWorker, 4, LeaseKind::kTrain, kBatch, 2.5) ==
+        0x5af0a68cc008ac77);
   const HashKey own = ReceiptKeyOf(kReceiptKey, kServer);
   CHECK(Hex(Bytes(own.begin(), own.end())) == "98b6c2114be98003fd90465d4f28f4df");
 }
@@ -95,16 +95,19 @@ TEST_CASE("receipts: those of the servers at which a batch ends, by a plan") {
   Plan plan = EqualPlan(7, 4, {{"a", "a", {1}}, {"b", "b", {2}}, {"c", "c", {3}}});
   plan.slot_owner = {0, 0, 1, 1};  // neurons, input rows; the third server has nothing
   const auto receipt = [&](uint64_t server, LeaseKind kind) {
-    return ReceiptOf(ReceiptKeyOf(kReceiptKey, {server}), {server}, kWorker, 7, kind, kBatch);
+    return ReceiptOf(ReceiptKeyOf(kReceiptKey, {server}), {server}, kWorker, 7, kind, kBatch,
+                     kind == LeaseKind::kTrain ? static_cast<double>(server) : 0);
   };
-  CHECK(ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kTrain, kBatch) ==
+  const std::vector<double> parts = {1, 2};
+  CHECK(ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kTrain, kBatch, parts) ==
         (receipt(1, LeaseKind::kTrain) ^ receipt(2, LeaseKind::kTrain)));
-  CHECK(ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kEvaluate, kBatch) ==
+  CHECK(ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kEvaluate, kBatch, {}) ==
         receipt(1, LeaseKind::kEvaluate));
   const uint64_t before =
-      ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kTrain, kBatch);
+      ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kTrain, kBatch, parts);
   plan.version = 8;
-  CHECK(ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kTrain, kBatch) != before);
+  CHECK(ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kTrain, kBatch, parts) !=
+        before);
 }
 
 }  // namespace

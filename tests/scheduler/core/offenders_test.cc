@@ -85,9 +85,13 @@ TEST_CASE("offenders: a batch that was never leased to a worker does not count")
   CHECK(run.Lease(11));
   const auto leased = run.work(11).front();
   BatchDone claimed = FakeCluster::Report(leased.first, leased.second);
-  claimed.receipts =
-      ReceiptsOf(run.core().run().receipt_secret, run.core().plan(),
-                 run.core().run().config.cluster, {11}, LeaseKind::kTrain, claimed.batch);
+  const Config& config = run.core().run().config;
+  const std::vector<bool> gives =
+      GivesReceipt(run.core().plan(), config.cluster, LeaseKind::kTrain);
+  claimed.loss_parts.assign(static_cast<size_t>(std::ranges::count(gives, true)), 0.0);
+  claimed.loss_parts.at(0) = claimed.loss_sum;
+  claimed.receipts = ReceiptsOf(run.core().run().receipt_secret, run.core().plan(), config.cluster,
+                                {11}, LeaseKind::kTrain, claimed.batch, claimed.loss_parts);
   run.Send(12, claimed);  // with the first worker's receipts and lease
   CHECK(run.status().batches == 0);
   CHECK(run.status().offences == 1);

@@ -121,7 +121,8 @@ TEST_CASE_FIXTURE(Fixture, "nothing is kept of a batch that begins without its o
 TEST_CASE_FIXTURE(Fixture, "the last request of a batch has a receipt by the plan in force") {
   const BatchId batch{0, 1, 2};
   const auto receipt = [&](LeaseKind kind) {
-    return ReceiptOf(testing::kReceiptKey, kSelf, kWorker, seat.plan.version, kind, batch);
+    return ReceiptOf(testing::kReceiptKey, kSelf, kWorker, seat.plan.version, kind, batch,
+                     kind == LeaseKind::kTrain ? kUnknownLossPart : 0);
   };
   (void)Take(1, Embed(0));
   const EmbedPush push{batch, Matrix(1, 4)};

@@ -464,8 +464,11 @@ void Swarm::EndBatch(Node* node, uint64_t lease, const BatchId& batch, uint32_t 
   done.batch = batch;
   done.samples = samples;
   done.loss_sum = samples;
+  const std::vector<bool> gives = GivesReceipt(plan, config_.cluster, LeaseKind::kTrain);
+  done.loss_parts.assign(static_cast<size_t>(std::ranges::count(gives, true)), 0.0);
+  done.loss_parts.at(0) = done.loss_sum;
   done.receipts = ReceiptsOf(core_->run().receipt_secret, plan, config_.cluster, {node->life},
-                             LeaseKind::kTrain, batch);
+                             LeaseKind::kTrain, batch, done.loss_parts);
   Send(node, done);
   if (node->running == 0 && now_ms_ < node->paused_until_ms) Send(node, Heartbeat{});
   BeginBatches(node);
