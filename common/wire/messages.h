@@ -211,6 +211,7 @@ struct Heartbeat {
   uint64_t tier_bytes = 0;   // of its files
   uint64_t tier_rows = 0;    // rows that batches have needed
   uint64_t tier_misses = 0;  // of these, read from the disk
+  std::string bounds = {};   // servers, for people: who has set what numbers are too large
   bool operator==(const Heartbeat&) const = default;
 };
 struct HeartbeatReply {

@@ -26,6 +26,7 @@ constexpr int64_t kSendAgainMs = 10000;
 constexpr int64_t kAuditsMs = 100;          // between looks at all audits
 constexpr uint32_t kMostMalformed = 20;     // of one member
 constexpr size_t kLongestErrorShown = 500;  // bytes
+constexpr size_t kMostBounds = 1000;        // characters of what a server says of its bounds
 constexpr size_t kMostReason = 200;         // characters of what a server says of an offence
 
 // What thousands of members send all the time changes no seat. Ticks look after the seats anyway.
@@ -189,6 +190,7 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
   }
   member->heartbeat = heartbeat;
   member->heartbeat.load.reset();
+  member->heartbeat.bounds = Printable(heartbeat.bounds, kMostBounds);
   auto& silent = member->heartbeat.silent_servers;
   if (!of_this_plan || silent.size() > run_.plan().servers.size()) silent.clear();
   if (heartbeat.longest_batch_us > 0) member->batch_us = heartbeat.longest_batch_us;

@@ -109,6 +109,9 @@ class RequestTable {
            held_.bytes();
   }
 
+  // For people: whose numbers say what is too large.
+  std::string Bounds() const { return numbers_.Bounds(); }
+
   void CheckInvariants(const ServerSeat& seat) const;
 
  private:

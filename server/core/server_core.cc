@@ -266,7 +266,10 @@ void ServerCore::SendHeartbeat(const Heartbeat& usage) {
   beat.disk_bytes_per_second = usage.disk_bytes_per_second;
   beat.disk_sync_us = usage.disk_sync_us;
   beat.malformed = malformed_;
-  if (generation_) beat.memory_used_bytes += generation_->requests.bytes();
+  if (generation_) {
+    beat.memory_used_bytes += generation_->requests.bytes();
+    beat.bounds = generation_->requests.Bounds();
+  }
   out_.ToScheduler(std::move(beat));
 }
 

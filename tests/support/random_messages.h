@@ -66,6 +66,7 @@ class RandomMessages {
                    U32(),          random_.Next(), U32(),          {},
                    random_.Next(), U32(),          U32()};
     if (random_.Below(2) == 1) beat.load = Load(Size());
+    beat.bounds = Text();
     return beat;
   }
   LoadReport Load(size_t slots) {
