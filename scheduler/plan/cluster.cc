@@ -217,6 +217,7 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
     }
   } else if (member.seated) {
     seats.Lose(gone, !lost, now_ms);
+    if (member.added && loads.Unproven(gone)) newcomer_rest.OnFailure(now_ms);
     // One that was left out is barred already.
     if (member.added && loads.Unproven(gone) &&
         admission.WhyBarred(member.address, now_ms).empty()) {
