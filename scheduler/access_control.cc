@@ -28,6 +28,14 @@ bool AccessControl::Refresh(int64_t now_s) {
   if (const Result<bool> read = keys_.Refresh(); !read.ok()) {
     LogWarning(read.error().message + "; the keys of before hold");
   }
+  const Result<std::vector<std::string>> lifted = keys_.LiftUnfounded();
+  if (!lifted.ok()) LogWarning(lifted.error().message + "; its quarantines go on");
+  for (const std::string& name : lifted.ok() ? *lifted : std::vector<std::string>()) {
+    LogWarning(fmt::format(
+        "the key {} is no longer in quarantine: that rested on the word of a server whose key was "
+        "revoked or is in quarantine itself",
+        name));
+  }
   AccessList valid = Valid(now_s);
   if (valid == valid_) return false;
   valid_ = std::move(valid);
@@ -98,10 +106,10 @@ std::string AccessControl::NameOf(const PublicKey& key) const {
   return grant == nullptr ? "" : grant->name;
 }
 
-void AccessControl::Quarantine(Incarnation member, int64_t now_s) {
+void AccessControl::Quarantine(Incarnation member, std::vector<uint32_t> accusers, int64_t now_s) {
   const std::optional<PublicKey> key = holder_.KeyOf(member);
   if (!key) return;
-  const Status written = keys_.Quarantine(*key, now_s);
+  const Status written = keys_.Quarantine(*key, std::move(accusers), now_s);
   if (!written.ok()) {
     unwritten_.insert(TextOf(*key));
     LogWarning(written.error().message + "; the quarantine ends with this scheduler");

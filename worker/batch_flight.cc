@@ -81,6 +81,7 @@ BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGran
       only_server_(std::ranges::count(with_neurons_, true) == 1),
       greeted_(std::move(greeted)),
       replies_(plan.servers.size()),
+      loss_parts_(plan.servers.size()),
       wants_dense_(dense == nullptr && !config.model.dense.empty()),
       dense_(std::move(dense)) {
   greeted_.resize(plan.servers.size());
@@ -158,7 +159,7 @@ bool BatchFlight::AllHaveBothLayers() const {
 }
 
 EmbedRequest BatchFlight::Greeting() const {
-  EmbedRequest greeting{id(), false, {}, false, ticket_};
+  EmbedRequest greeting{id(), false, {}, false, false, ticket_};
   greeting.features.EndRow();  // of one sample
   return greeting;
 }
@@ -177,8 +178,8 @@ Body BatchFlight::RequestFor(uint32_t server) const {
                           kind_ == LeaseKind::kTrain,
                           features_[server],
                           kind_ == LeaseKind::kTrain && !with_neurons_[server],
-                          ticket_,
-                          wants_dense_};
+                          wants_dense_,
+                          ticket_};
     case Stage::kQuery: {
       const uint32_t every = config_.train.probe_batches;
       // With active = mass there is no scan to be spared.
@@ -192,7 +193,7 @@ Body BatchFlight::RequestFor(uint32_t server) const {
                          only_server_,
                          !with_input_[server],
                          weights_,
-                         with_input_[server] ? 0 : ticket_};
+                         with_input_[server] ? Bytes() : ticket_};
     }
     case Stage::kPush:
       return push_;
@@ -208,9 +209,10 @@ Body BatchFlight::RequestFor(uint32_t server) const {
   return Ack{};
 }
 
-Result<bool> BatchFlight::Take(uint32_t server, Body reply, uint64_t receipt) {
+Result<bool> BatchFlight::Take(uint32_t server, Body reply, uint64_t receipt, double loss_part) {
   DSLIDE_RETURN_IF_ERROR(CheckShape(server, reply));
   done_.receipts ^= receipt;
+  if (receipt != 0) loss_parts_[server] = loss_part;
   if (Asks(server) && !replies_[server]) --missing_;
   replies_[server] = std::move(reply);
   AddPartials();
@@ -333,8 +335,19 @@ void BatchFlight::Advance() {
       break;
     case Stage::kEmbedPush:
     case Stage::kDone:
+      ReportLossParts();
       stage_ = Stage::kDone;
       break;
+  }
+}
+
+// Those of the servers that give receipts, in the order of the plan.
+void BatchFlight::ReportLossParts() {
+  done_.loss_parts.clear();
+  for (size_t server = 0; server < loss_parts_.size(); ++server) {
+    if (with_input_[server] || with_neurons_[server]) {
+      done_.loss_parts.push_back(loss_parts_[server]);
+    }
   }
 }
 

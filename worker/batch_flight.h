@@ -59,8 +59,8 @@ class BatchFlight {
 
   // Takes a server's reply to the current stage. Returns true when that completed the stage (the
   // next stage's requests are then due, or the flight is done); an Error says why the reply is
-  // invalid. `receipt`: of the reply, if the server has taken the batch's last request.
-  Result<bool> Take(uint32_t server, Body reply, uint64_t receipt = 0);
+  // invalid. `receipt`, `loss_part`: of the reply, if it is to the batch's last request there.
+  Result<bool> Take(uint32_t server, Body reply, uint64_t receipt = 0, double loss_part = 0);
 
   // Counts bytes sent to and received from servers for this batch; `kind` is the Body::index().
   void CountSent(size_t kind, size_t bytes);
@@ -91,6 +91,7 @@ class BatchFlight {
   void MergeStatistics(ActiveReply merged);
   void MaskGradient(Matrix gradient);
   void MergePredictions();
+  void ReportLossParts();
 
   const Config& config_;
   const Plan& plan_;
@@ -98,7 +99,7 @@ class BatchFlight {
   uint32_t samples_;
   uint32_t top_k_;
   uint64_t number_;  // BatchNumber
-  uint64_t ticket_;
+  Bytes ticket_;
   Stage stage_ = Stage::kEmbed;
   std::vector<bool> with_input_;        // [servers] which have input rows
   std::vector<bool> with_neurons_;      // which have neurons
@@ -110,6 +111,7 @@ class BatchFlight {
   std::vector<uint32_t> label_totals_;  // [B]
   std::vector<float> weights_;          // [B] of the samples' losses; empty: all 1
   std::vector<std::optional<Body>> replies_;  // [servers]
+  std::vector<double> loss_parts_;            // [servers] that receipts have told
   uint32_t missing_ = 0;                      // of the servers that the stage asks
   uint32_t added_ = 0;                        // of the replies, from the first, are in sum_
   std::optional<PartialSum> sum_;             // [B x H]; none was added yet

@@ -343,6 +343,7 @@ void WorkerCore::Pushed(const AwaitedReply& request, Message reply) {
     return FailFlight(*request.next, plan_.servers[request.server].name + " takes no more batches");
   }
   reply.envelope.receipt = 0;
+  reply.envelope.loss_part = 0;
   TakeReply(*request.next, request.server, std::move(reply));
 }
 
@@ -366,8 +367,8 @@ void WorkerCore::OnServerError(const AwaitedReply& request, const ErrorReply& er
 void WorkerCore::TakeReply(uint64_t id, uint32_t server, Message reply) {
   if (!work_->flights.Has(id)) return;  // it has failed
   Flight& flight = work_->flights.At(id);
-  const Result<bool> complete =
-      flight.batch.Take(server, std::move(reply.body), reply.envelope.receipt);
+  const Result<bool> complete = flight.batch.Take(server, std::move(reply.body),
+                                                  reply.envelope.receipt, reply.envelope.loss_part);
   links_.Judge(server, complete.ok() || flight.batch.diverged(), now_us_);
   if (flight.batch.diverged()) return EndAsDiverged(complete.error().message);
   if (!complete.ok()) return FailFlight(id, complete.error().message);

@@ -1,6 +1,7 @@
 #include "common/run/tickets.h"
 
 #include <bit>
+#include <cstring>
 #include <vector>
 
 #include "common/run/slot_plan.h"
@@ -8,10 +9,11 @@
 namespace dslide {
 namespace {
 
-enum class Purpose : uint8_t { kTicket = 1, kReceipt = 2 };
+enum class Purpose : uint8_t { kTicket = 1, kReceipt = 2, kReceiptKey = 3 };
 
-// What is hashed: 40 bytes, numbers little-endian.
+// What is signed or hashed: 40 bytes, numbers little-endian.
 struct Statement {
+  explicit Statement(Purpose purpose) : what(static_cast<uint64_t>(purpose)) {}
   Statement(Purpose purpose, LeaseKind kind, const BatchId& of)
       : what(static_cast<uint64_t>(purpose) | static_cast<uint64_t>(kind) << 8),
         epoch(of.epoch),
@@ -21,40 +23,78 @@ struct Statement {
   uint64_t what;
   uint64_t server = 0;
   uint64_t worker = 0;
-  uint32_t epoch, unit, index;
+  uint32_t epoch = 0, unit = 0, index = 0;
   uint32_t plan_version = 0;
 };
 static_assert(sizeof(Statement) == 40);
 static_assert(std::endian::native == std::endian::little);
 
-}  // namespace
-
-uint64_t TicketOf(const HashKey& key, Incarnation worker, LeaseKind kind, const BatchId& batch) {
+Statement TicketStatement(Incarnation worker, LeaseKind kind, const BatchId& batch) {
   Statement statement(Purpose::kTicket, kind, batch);
   statement.worker = worker.value;
-  return KeyedHash(key, &statement, sizeof(statement));
+  return statement;
 }
 
-uint64_t ReceiptOf(const HashKey& key, Incarnation server, Incarnation worker,
-                   uint32_t plan_version, LeaseKind kind, const BatchId& batch) {
-  Statement statement(Purpose::kReceipt, kind, batch);
+}  // namespace
+
+Bytes TicketOf(const SigningKey& key, Incarnation worker, LeaseKind kind, const BatchId& batch) {
+  const Statement statement = TicketStatement(worker, kind, batch);
+  const Signature signature = key.Sign(&statement, sizeof(statement));
+  return Bytes(signature.begin(), signature.end());
+}
+
+bool IsTicket(const VerifyKey& key, const Bytes& ticket, Incarnation worker, LeaseKind kind,
+              const BatchId& batch) {
+  const Statement statement = TicketStatement(worker, kind, batch);
+  return IsSignedBy(key, &statement, sizeof(statement), ticket);
+}
+
+HashKey ReceiptKeyOf(const HashKey& secret, Incarnation server) {
+  Statement statement(Purpose::kReceiptKey);
   statement.server = server.value;
-  statement.worker = worker.value;
-  statement.plan_version = plan_version;
-  return KeyedHash(key, &statement, sizeof(statement));
+  HashKey key;
+  for (uint32_t half = 0; half < 2; ++half) {
+    statement.index = half;
+    const uint64_t hash = KeyedHash(secret, &statement, sizeof(statement));
+    std::memcpy(key.data() + half * sizeof(hash), &hash, sizeof(hash));
+  }
+  return key;
 }
 
-uint64_t ReceiptsOf(const HashKey& key, const Plan& plan, const ClusterConfig& cluster,
-                    Incarnation worker, LeaseKind kind, const BatchId& batch) {
-  std::vector<bool> ends_at = ServersWith(plan, OutputSlots(cluster));
-  if (kind == LeaseKind::kTrain) {
-    const std::vector<bool> with_input = ServersWith(plan, InputSlots(cluster));
-    for (size_t i = 0; i < ends_at.size(); ++i) ends_at[i] = ends_at[i] || with_input[i];
-  }
+uint64_t ReceiptOf(const HashKey& receipt_key, Incarnation server, Incarnation worker,
+                   uint32_t plan_version, LeaseKind kind, const BatchId& batch, double loss_part) {
+  struct {
+    Statement statement;
+    double loss_part;
+  } receipt{Statement(Purpose::kReceipt, kind, batch), loss_part};
+  static_assert(sizeof(receipt) == 48);
+  receipt.statement.server = server.value;
+  receipt.statement.worker = worker.value;
+  receipt.statement.plan_version = plan_version;
+  return KeyedHash(receipt_key, &receipt, sizeof(receipt));
+}
+
+std::vector<bool> GivesReceipt(const Plan& plan, const ClusterConfig& cluster, LeaseKind kind) {
+  std::vector<bool> gives = ServersWith(plan, OutputSlots(cluster));
+  if (kind != LeaseKind::kTrain) return gives;
+  const std::vector<bool> with_input = ServersWith(plan, InputSlots(cluster));
+  for (size_t i = 0; i < gives.size(); ++i) gives[i] = gives[i] || with_input[i];
+  return gives;
+}
+
+uint64_t ReceiptsOf(const HashKey& secret, const Plan& plan, const ClusterConfig& cluster,
+                    Incarnation worker, LeaseKind kind, const BatchId& batch,
+                    std::span<const double> loss_parts) {
+  const std::vector<bool> gives = GivesReceipt(plan, cluster, kind);
   uint64_t receipts = 0;
-  for (size_t i = 0; i < ends_at.size(); ++i) {
-    if (!ends_at[i]) continue;
-    receipts ^= ReceiptOf(key, plan.servers[i].incarnation, worker, plan.version, kind, batch);
+  size_t given = 0;
+  for (size_t i = 0; i < gives.size(); ++i) {
+    if (!gives[i]) continue;
+    const double part = given < loss_parts.size() ? loss_parts[given] : 0;
+    given++;
+    const Incarnation server = plan.servers[i].incarnation;
+    receipts ^=
+        ReceiptOf(ReceiptKeyOf(secret, server), server, worker, plan.version, kind, batch, part);
   }
   return receipts;
 }

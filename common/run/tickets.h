@@ -1,30 +1,57 @@
 // Tickets and receipts: a ticket shows a server that the scheduler has leased a batch to a worker,
-// a receipt shows the scheduler that a server has taken a batch from a worker (section 16 of
-// schema/PROTOCOL.md).
+// a receipt shows the scheduler that a server has carried out a batch of a worker (section 16 of
+// schema/PROTOCOL.md). Workers carry them from one side to the other.
 //
-// Both are hashes under a key that a life of the scheduler draws and tells its servers. Workers
-// carry them from one side to the other, and can make none. All functions are pure.
+// A ticket is the scheduler's signature, by a key that each incarnation of the scheduler draws. A
+// server has the key that checks tickets, which makes none. A receipt is a hash under a key that
+// the scheduler derives for one server and tells to that server alone. So nothing that a server has
+// been told speaks for the scheduler, or for another server. All functions are pure.
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/config/config.h"
 #include "common/security/keyed_hash.h"
+#include "common/security/signature.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
 
+// What a server is told to check tickets and to make its receipts.
+struct ServerKeys {
+  VerifyKey tickets;
+  HashKey receipts = {};
+  bool operator==(const ServerKeys&) const = default;
+};
+
 // Of a batch in a lease. It holds as long as the scheduler and the worker live.
-uint64_t TicketOf(const HashKey& key, Incarnation worker, LeaseKind kind, const BatchId& batch);
+Bytes TicketOf(const SigningKey& key, Incarnation worker, LeaseKind kind, const BatchId& batch);
+bool IsTicket(const VerifyKey& key, const Bytes& ticket, Incarnation worker, LeaseKind kind,
+              const BatchId& batch);
 
-// Of the last request of a batch, which `server` has carried out by plan `plan_version`.
-uint64_t ReceiptOf(const HashKey& key, Incarnation server, Incarnation worker,
-                   uint32_t plan_version, LeaseKind kind, const BatchId& batch);
+// The key of a server's receipts, from the scheduler's secret: SipHash-2-4 in counter mode.
+HashKey ReceiptKeyOf(const HashKey& secret, Incarnation server);
 
-// The exclusive or of the receipts that a worker has when it has done a batch by a plan: those of
-// the servers with neurons, in training also of those with input rows.
-uint64_t ReceiptsOf(const HashKey& key, const Plan& plan, const ClusterConfig& cluster,
-                    Incarnation worker, LeaseKind kind, const BatchId& batch);
+// What a receipt says of the batch's loss where the server does not know its part.
+constexpr double kUnknownLossPart = std::numeric_limits<double>::max();
+
+// Of the last request of a batch, which the server with this key has carried out by plan
+// `plan_version`. `loss_part`: what it has seen of the batch's loss in training; else 0.
+uint64_t ReceiptOf(const HashKey& receipt_key, Incarnation server, Incarnation worker,
+                   uint32_t plan_version, LeaseKind kind, const BatchId& batch, double loss_part);
+
+// [plan.servers] Which servers give a receipt of a batch: those with neurons, in training also
+// those with input rows.
+std::vector<bool> GivesReceipt(const Plan& plan, const ClusterConfig& cluster, LeaseKind kind);
+
+// The exclusive or of the receipts that a worker has when it has done a batch by a plan. `secret`:
+// the scheduler's. `loss_parts`: of the servers that give a receipt, in their order; none: all 0.
+uint64_t ReceiptsOf(const HashKey& secret, const Plan& plan, const ClusterConfig& cluster,
+                    Incarnation worker, LeaseKind kind, const BatchId& batch,
+                    std::span<const double> loss_parts);
 
 }  // namespace dslide

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "common/base/nearest.h"
 #include "common/config/config_fields.h"
@@ -40,11 +42,40 @@ std::optional<int64_t> TimeFrom(const std::string& text) {
   return seconds > 0 ? std::optional(seconds) : std::nullopt;  // 0 means never
 }
 
+// "by=0123abcd,..." or nothing.
+std::optional<std::vector<uint32_t>> AccusersFrom(std::string_view word) {
+  constexpr std::string_view kField = "by=";
+  std::vector<uint32_t> accusers;
+  if (word.empty()) return accusers;
+  if (!word.starts_with(kField)) return std::nullopt;
+  word.remove_prefix(kField.size());
+  while (true) {
+    const std::string_view digits = word.substr(0, word.find(','));
+    uint32_t fingerprint = 0;
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), fingerprint, 16);
+    if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+    accusers.push_back(fingerprint);
+    if (digits.size() == word.size()) return accusers;
+    word.remove_prefix(digits.size() + 1);
+  }
+}
+
+std::string QuarantineText(const Grant& grant) {
+  if (grant.quarantined_s == 0) return "";
+  std::string text = " quarantined=" + TimeText(grant.quarantined_s);
+  if (!grant.accusers.empty()) {
+    text += fmt::format(" by={:08x}", fmt::join(grant.accusers, ","));
+  }
+  return text;
+}
+
 std::optional<Grant> GrantFrom(const std::string& line) {
   std::istringstream words(line);
-  std::string role, name, key, added, expires, members, quarantined = "quarantined=never", more;
+  std::string role, name, key, added, expires, members, quarantined = "quarantined=never", by, more;
   words >> role >> name >> key >> added >> expires >> members;
   if (words >> more) quarantined = more;
+  words >> by;
   if (words >> more) return std::nullopt;
   const auto value = [](const std::string& word, std::string_view field) {
     return word.starts_with(field) ? std::optional(word.substr(field.size())) : std::nullopt;
@@ -61,8 +92,10 @@ std::optional<Grant> GrantFrom(const std::string& line) {
   const auto added_s = TimeFrom(*added_text), expires_s = TimeFrom(*expires_text),
              quarantined_s = TimeFrom(*quarantined_text);
   const std::optional<uint32_t> count = ParseNumber<uint32_t>(*members_text);
-  if (!added_s || !expires_s || !quarantined_s || !count) return std::nullopt;
-  return Grant{*known_role, name, *known_key, *added_s, *expires_s, *count, *quarantined_s};
+  const std::optional<std::vector<uint32_t>> accusers = AccusersFrom(by);
+  if (!added_s || !expires_s || !quarantined_s || !count || !accusers) return std::nullopt;
+  return Grant{*known_role, name,   *known_key,     *added_s,
+               *expires_s,  *count, *quarantined_s, *accusers};
 }
 
 }  // namespace
@@ -96,10 +129,9 @@ Status KeyRing::Write(const std::string& path) const {
   std::string text =
       "# The keys that may join this run; `dslide key` changes them while it goes on.\n";
   for (const Grant& grant : grants_) {
-    text += fmt::format(
-        "{} {} {} added={} expires={} members={}{}\n", NameOf(grant.role), grant.name,
-        TextOf(grant.key), TimeText(grant.added_s), TimeText(grant.expires_s), grant.members,
-        grant.quarantined_s == 0 ? std::string() : " quarantined=" + TimeText(grant.quarantined_s));
+    text += fmt::format("{} {} {} added={} expires={} members={}{}\n", NameOf(grant.role),
+                        grant.name, TextOf(grant.key), TimeText(grant.added_s),
+                        TimeText(grant.expires_s), grant.members, QuarantineText(grant));
   }
   return WriteSecretFile(path, text);
 }
@@ -142,13 +174,30 @@ Status KeyRing::Revoke(const std::string& name) {
   return BadInput(fmt::format("no key has the name {}", Printable(name)));
 }
 
-Status KeyRing::Quarantine(const PublicKey& key, int64_t now_s) {
+Status KeyRing::Quarantine(const PublicKey& key, std::vector<uint32_t> accusers, int64_t now_s) {
   const auto found = std::ranges::find(grants_, key, &Grant::key);
   if (found == grants_.end()) {
     return BadInput(fmt::format("there is no key {}", ShortTextOf(key)));
   }
   found->quarantined_s = now_s;
+  found->accusers = std::move(accusers);
   return {};
+}
+
+std::vector<std::string> KeyRing::LiftUnfounded() {
+  const auto stands = [&](uint32_t accuser) {
+    return std::ranges::any_of(grants_, [&](const Grant& grant) {
+      return FingerprintOf(grant.key) == accuser && grant.quarantined_s == 0;
+    });
+  };
+  std::vector<std::string> lifted;
+  for (Grant& grant : grants_) {
+    if (grant.quarantined_s == 0 || std::ranges::all_of(grant.accusers, stands)) continue;
+    grant.quarantined_s = 0;
+    grant.accusers.clear();
+    lifted.push_back(grant.name);
+  }
+  return lifted;
 }
 
 Status KeyRing::Expire(const std::string& name, int64_t at_s) {

@@ -1,10 +1,12 @@
 // The keys that may join a run, as a file that people can read:
 //
-//   role name key added=TIME expires=TIME members=COUNT [quarantined=TIME]
+//   role name key added=TIME expires=TIME members=COUNT [quarantined=TIME [by=SERVERS]]
 //
-// a line a key. A key in quarantine has lied, and does not count; to lift it remove that word. TIME
-// is 2026-11-23T12:00:00Z or never, COUNT the members that may join by the key at once, 0 for any
-// number. Several keys may have one name: an old one that is being replaced.
+// a line a key. A key in quarantine has lied, and does not count; to lift it remove that word and
+// the next. SERVERS are the fingerprints of the keys on whose word the quarantine rests, 8
+// hexadecimal digits each, with commas: it ends when one of these keys is revoked or put into
+// quarantine itself. TIME is 2026-11-23T12:00:00Z or never, COUNT the members that may join by the
+// key at once, 0 for any number. Several keys may have one name: an old one that is being replaced.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,8 @@ struct Grant {
   int64_t expires_s = 0;  // 0: never
   uint32_t members = 0;   // at once; 0: any number
 
-  int64_t quarantined_s = 0;  // since when; 0: it is not
+  int64_t quarantined_s = 0;            // since when; 0: it is not
+  std::vector<uint32_t> accusers = {};  // of a key in quarantine: the servers on whose word it is
 
   bool CountsAt(int64_t now_s) const { return !ExpiredAt(now_s) && quarantined_s == 0; }
   bool ExpiredAt(int64_t now_s) const { return expires_s != 0 && expires_s <= now_s; }
@@ -45,7 +48,10 @@ class KeyRing {
   // Takes back all keys of a name. Errors (kBadInput): there is none.
   Status Revoke(const std::string& name);
   // Errors (kBadInput): there is no such key.
-  Status Quarantine(const PublicKey& key, int64_t now_s);
+  Status Quarantine(const PublicKey& key, std::vector<uint32_t> accusers, int64_t now_s);
+  // Ends the quarantines that rest on the word of a key that was revoked or is in quarantine.
+  // Returns the names of the keys that are free again.
+  std::vector<std::string> LiftUnfounded();
   // Lets the keys of a name end at a time, those that end later. Errors as above.
   Status Expire(const std::string& name, int64_t at_s);
 

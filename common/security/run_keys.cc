@@ -213,8 +213,18 @@ Status RunKeys::Revoke(const std::string& name) {
   return {};
 }
 
-Status RunKeys::Quarantine(const PublicKey& key, int64_t now_s) {
-  return Change([&] { return ring_.Quarantine(key, now_s); });
+Status RunKeys::Quarantine(const PublicKey& key, std::vector<uint32_t> accusers, int64_t now_s) {
+  return Change([&] { return ring_.Quarantine(key, std::move(accusers), now_s); });
+}
+
+Result<std::vector<std::string>> RunKeys::LiftUnfounded() {
+  std::vector<std::string> lifted = KeyRing(ring_).LiftUnfounded();
+  if (lifted.empty()) return lifted;
+  DSLIDE_RETURN_IF_ERROR(Change([&]() -> Status {
+    lifted = ring_.LiftUnfounded();
+    return {};
+  }));
+  return lifted;
 }
 
 Result<MemberKey> RunKeys::Rotate(const std::string& name, int64_t now_s, int64_t until_s) {

@@ -45,7 +45,9 @@ class RunKeys {
   // KeyOf(). Errors (kBadInput): a name that has a key already; KeyRing::Allow's.
   Result<MemberKey> Allow(const Grant& grant, const std::optional<PublicKey>& own);
   Status Revoke(const std::string& name);
-  Status Quarantine(const PublicKey& key, int64_t now_s);
+  Status Quarantine(const PublicKey& key, std::vector<uint32_t> accusers, int64_t now_s);
+  // As KeyRing's; the ring is written only where a quarantine ends.
+  Result<std::vector<std::string>> LiftUnfounded();
   // Draws another key for a name, for as long as the one before was to count, and without its
   // quarantine; the earlier ones end at `until_s`.
   Result<MemberKey> Rotate(const std::string& name, int64_t now_s, int64_t until_s);

@@ -26,7 +26,7 @@
 
 namespace dslide {
 
-constexpr uint32_t kProtocolVersion = 9;
+constexpr uint32_t kProtocolVersion = 10;
 constexpr size_t kMaxMessageBytes = size_t{512} << 20;
 // Servers and workers leave when the scheduler has not been heard of for so long before its first
 // answer (it may be started last); afterwards cluster.scheduler_silence_s counts.
@@ -123,7 +123,9 @@ struct JoinReply {
   std::string config;
   uint64_t train_samples = 0;
   uint64_t train_checksum = 0;  // 0: not told
-  Bytes ticket_key = {};        // of common/run/tickets.h, 16 bytes; to workers: empty
+  // Of common/run/tickets.h, ServerKeys: 32 and 16 bytes; to others than servers: empty.
+  Bytes verify_key = {};
+  Bytes receipt_key = {};
   bool operator==(const JoinReply&) const = default;
 };
 struct PlanServer {
@@ -209,6 +211,7 @@ struct Heartbeat {
   uint64_t tier_bytes = 0;   // of its files
   uint64_t tier_rows = 0;    // rows that batches have needed
   uint64_t tier_misses = 0;  // of these, read from the disk
+  std::string bounds = {};   // servers, for people: who has set what numbers are too large
   bool operator==(const Heartbeat&) const = default;
 };
 struct HeartbeatReply {
@@ -228,7 +231,7 @@ struct LeaseBatch {
   SparseRows labels;                // the same
   uint32_t samples = 0;             // B if there are no rows, else 0
   std::vector<float> weights = {};  // [B] of the samples' losses; empty: all 1
-  uint64_t ticket = 0;              // shows servers that this worker may do the batch
+  Bytes ticket = {};                // shows servers that this worker may do the batch
   bool operator==(const LeaseBatch&) const = default;
 };
 struct LeaseGrant {
@@ -275,7 +278,8 @@ struct BatchDone {
   std::vector<uint32_t> bytes_by_kind =
       {};  // of sent and received, by Body::index(); empty: unknown
   double tail_error = 0;
-  uint64_t receipts = 0;  // of all servers that the batch ended at, exclusive or
+  uint64_t receipts = 0;                // of all servers that the batch ended at, exclusive or
+  std::vector<double> loss_parts = {};  // training: of these servers, in the plan's order
   bool operator==(const BatchDone&) const = default;
 };
 
@@ -283,9 +287,9 @@ struct EmbedRequest {
   BatchId batch;
   bool training = false;
   SparseRows features;
-  bool alone = false;   // training: no ActiveQuery follows, EmbedPush is next
-  uint64_t ticket = 0;  // of the batch
-  bool dense = false;   // the reply shall have the receiver's rows of the dense layers
+  bool alone = false;  // training: no ActiveQuery follows, EmbedPush is next
+  bool dense = false;  // the reply shall have the receiver's rows of the dense layers
+  Bytes ticket = {};   // of the batch
   bool operator==(const EmbedRequest&) const = default;
 };
 struct EmbedReply {
@@ -302,7 +306,7 @@ struct ActiveQuery {
   bool finish = false;              // the receiver has all neurons and forms the normaliser itself
   bool alone = false;               // no EmbedRequest came before, and no EmbedPush follows
   std::vector<float> weights = {};  // [B] of the samples' losses; empty: all 1
-  uint64_t ticket = 0;              // of the batch, with `alone`
+  Bytes ticket = {};                // of the batch, with `alone`
   bool operator==(const ActiveQuery&) const = default;
 };
 // The exact best neurons of one sample, best first, and whether the active set holds them.
@@ -357,7 +361,7 @@ struct TopKRequest {
   SparseRows excluded;  // no rows, or [B]
   float recall = 0;     // of the best k that kExact has to find; 0: all
   BatchId batch = {};   // of an evaluation
-  uint64_t ticket = 0;  // of the batch
+  Bytes ticket = {};    // of the batch
   bool operator==(const TopKRequest&) const = default;
 };
 
@@ -498,8 +502,8 @@ struct AuditReport {
 struct Offence {
   uint64_t worker = 0;  // incarnation
   BatchId batch;
-  std::string reason;   // for people
-  uint64_t ticket = 0;  // that was refused; 0: it is not about a ticket, or there was none
+  std::string reason;  // for people
+  Bytes ticket = {};   // that was refused; empty: it is not about a ticket, or there was none
   bool operator==(const Offence&) const = default;
 };
 
@@ -545,6 +549,7 @@ struct Envelope {
   WirePrecision reply_precision = WirePrecision::kBf16;  // requests to servers
   uint32_t service_us = 0;                               // a server's replies: queues included
   uint64_t receipt = 0;  // a server's reply to the last request of a batch
+  double loss_part = 0;  // with the receipt of a trained batch (common/run/tickets.h)
   bool operator==(const Envelope&) const = default;
 };
 

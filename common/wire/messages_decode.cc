@@ -192,9 +192,12 @@ Result<Message> DecodeAligned(std::span<const uint8_t> bytes) {
     return Failed(fmt::format("malformed message: reply_precision has the unknown value {}",
                               static_cast<int>(message.reply_precision())));
   }
+  if (!std::isfinite(message.loss_part())) {
+    return Failed("malformed message: loss_part is not finite");
+  }
   Message result{{RunId{message.run_id()}, Incarnation{message.incarnation()}, message.sequence(),
                   message.reply_to(), message.plan_version(), *reply_precision,
-                  message.service_us(), message.receipt()},
+                  message.service_us(), message.receipt(), message.loss_part()},
                  {}};
   Decoder decoder(wire::EnumNameBody(message.body_type()), bytes.size());
   ReadBody(message, &decoder, &result.body);

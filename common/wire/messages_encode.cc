@@ -212,10 +212,10 @@ Bytes Encode(const Message& message, WirePrecision precision) {
   const auto type = static_cast<wire::Body>(message.body.index() + 1);
   const auto body = WriteBody(message.body, Encoder(builder, precision));
   const Envelope& e = message.envelope;
-  wire::FinishMessageBuffer(
-      builder, wire::CreateMessage(builder, e.run.value, e.incarnation.value, e.sequence,
-                                   e.reply_to, e.plan_version, type, body,
-                                   ToWire(e.reply_precision), e.service_us, e.receipt));
+  wire::FinishMessageBuffer(builder, wire::CreateMessage(builder, e.run.value, e.incarnation.value,
+                                                         e.sequence, e.reply_to, e.plan_version,
+                                                         type, body, ToWire(e.reply_precision),
+                                                         e.service_us, e.receipt, e.loss_part));
   Bytes bytes(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
   if (builder.GetSize() > kKeptBuilderBytes) builder.Reset();
   return bytes;

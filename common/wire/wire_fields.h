@@ -98,7 +98,7 @@ auto FieldsOf(Is<Join> auto& m) {
                 m.disk_bytes);
 }
 auto FieldsOf(Is<JoinReply> auto& m) {
-  return Fields(m.name, m.config, m.train_samples, m.train_checksum, m.ticket_key);
+  return Fields(m.name, m.config, m.train_samples, m.train_checksum, m.verify_key, m.receipt_key);
 }
 auto FieldsOf(Is<PlanServer> auto& m) { return Fields(m.name, m.address, m.incarnation); }
 auto FieldsOf(Is<Plan> auto& m) {
@@ -122,7 +122,8 @@ auto FieldsOf(Is<Heartbeat> auto& m) {
                 m.bucket_largest, m.batches_in_flight, m.malformed, m.in_flight_limit,
                 m.round_trip_us, m.bits_per_second, m.int8_links, m.load, m.memory_used_bytes,
                 m.hash_round, m.longest_batch_us, m.silent_servers, m.hook_runs, m.hook_failures,
-                m.disk_bytes_per_second, m.disk_sync_us, m.tier_bytes, m.tier_rows, m.tier_misses);
+                m.disk_bytes_per_second, m.disk_sync_us, m.tier_bytes, m.tier_rows, m.tier_misses,
+                m.bounds);
 }
 auto FieldsOf(Is<HeartbeatReply> auto& m) { return Fields(m.in_flight_cap, m.pause_ms); }
 
@@ -141,11 +142,11 @@ auto FieldsOf(Is<BatchDone> auto& m) {
   return Fields(m.lease, m.batch, m.samples, m.loss_sum, m.active_neurons_sum, m.active_rows,
                 m.bytes_sent, m.bytes_received, m.probed, m.recall_set, m.recall_hash,
                 m.recall_uniform, UnlessNoRows{m.predictions}, m.bytes_by_kind, m.tail_error,
-                m.receipts);
+                m.receipts, m.loss_parts);
 }
 
 auto FieldsOf(Is<EmbedRequest> auto& m) {
-  return Fields(m.batch, m.training, m.features, m.alone, m.ticket, m.dense);
+  return Fields(m.batch, m.training, m.features, m.alone, m.dense, m.ticket);
 }
 auto FieldsOf(Is<LayerRows> auto& m) { return Fields(m.ids, m.values); }
 auto FieldsOf(Is<EmbedReply> auto& m) { return Fields(m.partial, Parameters{m.dense}); }

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "common/security/keyed_hash.h"
+#include "common/security/signature.h"
 #include "common/wire/messages.h"
 #include "common/wire/wire_reader.h"
 
@@ -28,9 +29,9 @@ inline void CheckWeights(const std::vector<float>& weights, size_t samples, Wire
 }
 
 inline void CheckShape(const JoinReply& m, WireReader* reader) {
-  if (!m.ticket_key.empty()) {
-    reader->RequireSize("ticket_key", m.ticket_key.size(), std::tuple_size_v<HashKey>);
-  }
+  if (m.verify_key.empty() && m.receipt_key.empty()) return;
+  reader->RequireSize("verify_key", m.verify_key.size(), sizeof(VerifyKey::bytes));
+  reader->RequireSize("receipt_key", m.receipt_key.size(), std::tuple_size_v<HashKey>);
 }
 
 inline void CheckShape(const LayerRows& m, WireReader* reader) {

@@ -39,8 +39,8 @@ class Outbox {
   // The same, of a kind that is limited.
   void Notice(PeerLine kind, std::string line, int64_t now_ms);
   // The shell puts the member's key into quarantine.
-  void Quarantine(Incarnation member, std::string why) {
-    effects_.quarantine.push_back({member, std::move(why)});
+  void Quarantine(Incarnation member, std::string why, std::vector<uint32_t> witnesses) {
+    effects_.quarantine.push_back({member, std::move(why), std::move(witnesses)});
   }
   // The same for a decision, which the journal keeps as well.
   void Decide(std::string line, int64_t now_ms);

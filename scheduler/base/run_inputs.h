@@ -13,6 +13,7 @@
 #include "common/data/dataset.h"
 #include "common/data/measures/metrics.h"
 #include "common/security/keyed_hash.h"
+#include "common/security/signature.h"
 #include "common/wire/messages.h"
 #include "scheduler/ledger/ledger.h"
 
@@ -29,7 +30,9 @@ struct RunContext {
   uint64_t audit_secret = 0;         // decides which batches are audited; nobody may know it
   bool keyed = false;         // members have keys, whose fingerprints incarnations begin with
   uint64_t preprocessor = 0;  // checksum of its file; 0: samples are numbers
-  HashKey ticket_key = {};    // of this life's tickets and receipts; servers know it too
+  // Of this life: nobody else may know them (common/run/tickets.h).
+  SigningKey ticket_key = {};
+  HashKey receipt_secret = {};
   // Of a stream (train.open_vocabulary), whose segments are epochs: the number of the one that
   // `train` is, from 1. `config` and `preprocessor` are those to which the model has grown.
   uint32_t segment = 0;

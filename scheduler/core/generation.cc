@@ -3,11 +3,13 @@
 namespace dslide {
 
 bool Generation::GiveLease(const Request& request, const RunContext& run, const Roster& roster,
-                           int64_t now_ms, Advisor* advisor, Outbox* out) {
+                           const Offences& offences, int64_t now_ms, Advisor* advisor,
+                           Outbox* out) {
   Pass::Applicant applicant;
   applicant.worker = request.worker;
   applicant.has_data = request.has_data;
-  applicant.batches = advisor->LeaseBatches(request.worker);
+  const bool doubted = offences.IsDoubted(request.worker, now_ms);
+  applicant.batches = doubted ? 1 : advisor->LeaseBatches(request.worker);
   applicant.workers = roster.Count(Role::kWorker);
   applicant.speed = [&](Incarnation holder) { return advisor->BatchesPerSecond(holder, now_ms); };
   auto grant = pass.Lease(run, applicant, now_ms);
@@ -17,8 +19,8 @@ bool Generation::GiveLease(const Request& request, const RunContext& run, const 
   return true;
 }
 
-void Generation::ServePending(const RunContext& run, const Roster& roster, int64_t now_ms,
-                              Advisor* advisor, Outbox* out) {
+void Generation::ServePending(const RunContext& run, const Roster& roster, const Offences& offences,
+                              int64_t now_ms, Advisor* advisor, Outbox* out) {
   const Pass::Supply supply = pass.SupplyNow(run);
   const auto lasts_ms = static_cast<int64_t>(pending.size() / 100);
   if (supply == served && now_ms - served_ms < lasts_ms) return;
@@ -26,7 +28,7 @@ void Generation::ServePending(const RunContext& run, const Roster& roster, int64
   served_ms = now_ms;
   std::erase_if(pending, [&](const Request& request) {
     return roster.Find(request.worker) == nullptr ||
-           GiveLease(request, run, roster, now_ms, advisor, out);
+           GiveLease(request, run, roster, offences, now_ms, advisor, out);
   });
 }
 

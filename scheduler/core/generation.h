@@ -8,6 +8,7 @@
 #include "scheduler/balance/advisor.h"
 #include "scheduler/base/outbox.h"
 #include "scheduler/base/run_inputs.h"
+#include "scheduler/members/offences.h"
 #include "scheduler/pass/pass.h"
 #include "scheduler/plan/plan_change.h"
 
@@ -23,15 +24,15 @@ struct Generation {
 
   explicit Generation(CountedWork counted) : pass(std::move(counted)) {}
 
-  // Answers a request with as many batches as the worker's speed is worth. False: there are none.
-  // REQUIRES the worker in the roster.
+  // Answers a request with as many batches as the worker's speed is worth, with one where servers
+  // complain of the worker. False: there are none. REQUIRES the worker in the roster.
   bool GiveLease(const Request& request, const RunContext& run, const Roster& roster,
-                 int64_t now_ms, Advisor* advisor, Outbox* out);
+                 const Offences& offences, int64_t now_ms, Advisor* advisor, Outbox* out);
   // Gives work to the workers that had to wait. Without it each would ask again, a round trip in
   // which it idles. If n wait and no more can be leased than at the last call they are looked at
   // after n / 100 ms only.
-  void ServePending(const RunContext& run, const Roster& roster, int64_t now_ms, Advisor* advisor,
-                    Outbox* out);
+  void ServePending(const RunContext& run, const Roster& roster, const Offences& offences,
+                    int64_t now_ms, Advisor* advisor, Outbox* out);
   // Drops a worker's pending requests: they were answered, or the worker repeats them.
   void Forget(Incarnation worker);
   // Slots stay where they are; workers and steps go on.

@@ -79,7 +79,10 @@ void LookAtLoads(RunState* run, int64_t now_ms) {
   if (!run->Settled() || !run->balancer.Due(run->change().paused(), now_ms)) return;
   run->balancer.BeginLook(now_ms);
   if (const auto newcomers = run->roster().Newcomers(); run->balancer.on() && !newcomers.empty()) {
-    return AddServers(run, newcomers, now_ms);
+    if (run->cluster.newcomer_rest.LeftMs(now_ms) == 0) return AddServers(run, newcomers, now_ms);
+    run->out.DecideOnce(
+        "a server that had joined the plan has failed; no other server gets slots for some time",
+        now_ms);
   }
   const std::vector<bool> leaving = LeavingServers(run->plan(), run->roster());
   if (AnyReleased(run->plan(), leaving)) {

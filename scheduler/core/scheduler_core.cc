@@ -9,6 +9,7 @@
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
 #include "common/run/tickets.h"
+#include "common/security/keys.h"
 #include "scheduler/core/auditing.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
@@ -25,6 +26,7 @@ constexpr int64_t kSendAgainMs = 10000;
 constexpr int64_t kAuditsMs = 100;          // between looks at all audits
 constexpr uint32_t kMostMalformed = 20;     // of one member
 constexpr size_t kLongestErrorShown = 500;  // bytes
+constexpr size_t kMostBounds = 1000;        // characters of what a server says of its bounds
 constexpr size_t kMostReason = 200;         // characters of what a server says of an offence
 
 // What thousands of members send all the time changes no seat. Ticks look after the seats anyway.
@@ -97,7 +99,7 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     run_.pass().TakeAudit(member->incarnation, *audit);
     EndAuditOf(audit->batch, now_ms);
   } else if (const auto* offence = std::get_if<Offence>(&message.body)) {
-    if (current && member->seated && !finished) OnOffence(*offence, now_ms);
+    if (current && member->seated && !finished) OnOffence(*member, *offence, now_ms);
   } else if (const auto* moved = std::get_if<MoveReady>(&message.body)) {
     if (of_this_plan) run_.change().OnMoveReady(member->incarnation, *moved);
   } else if (const auto* drain = std::get_if<DrainServer>(&message.body)) {
@@ -188,6 +190,7 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
   }
   member->heartbeat = heartbeat;
   member->heartbeat.load.reset();
+  member->heartbeat.bounds = Printable(heartbeat.bounds, kMostBounds);
   auto& silent = member->heartbeat.silent_servers;
   if (!of_this_plan || silent.size() > run_.plan().servers.size()) silent.clear();
   if (heartbeat.longest_batch_us > 0) member->batch_us = heartbeat.longest_batch_us;
@@ -214,8 +217,8 @@ void SchedulerCore::OnLeaseRequest(const Member& member, const Message& message,
   run_.generation.Forget(member.incarnation);
   const bool up_to_date = run_.cluster.seats.IsOfThisGeneration(message.envelope.plan_version);
   if (up_to_date && run_.MayLease() &&
-      run_.generation.GiveLease(request, run_.inputs, run_.roster(), now_ms, &run_.advisor,
-                                &run_.out)) {
+      run_.generation.GiveLease(request, run_.inputs, run_.roster(), run_.offences, now_ms,
+                                &run_.advisor, &run_.out)) {
     return;
   }
   run_.out.Reply(member, message, LeaseWait{kRetryMs, run_.Finished()});
@@ -246,7 +249,7 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   run_.believed.Note(plan_version, worker, why.empty());
   if (!why.empty()) {
     run_.pass().GiveBack(worker, done.batch);
-    return NoteOffence(worker, fmt::format("{} for {}", why, NameOf(done.batch)), now_ms);
+    return NoteOffence(worker, fmt::format("{} for {}", why, NameOf(done.batch)), {}, now_ms);
   }
   FollowAuditsIfChanged(&run_);
   const bool counts =
@@ -263,7 +266,7 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     run_.out.Record(LedgerCounted{done.batch, done.samples, member->name, member->key});
     run_.totals.work.Add(bounded);
     member->samples += done.samples;
-    if (run_.drift) {
+    if (run_.drift && LossSeenByServers(done)) {
       run_.drift->Add(member->key.empty() ? member->name : member->key,
                       bounded.loss_sum / std::max(1u, done.samples));
     }
@@ -278,37 +281,48 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
 
 // A server that has not heard this life's key yet judges by another one; so a ticket is judged
 // here.
-void SchedulerCore::OnOffence(const Offence& offence, int64_t now_ms) {
+void SchedulerCore::OnOffence(const Member& server, const Offence& offence, int64_t now_ms) {
   const Incarnation worker{offence.worker};
+  const Member* accused = run_.roster().Find(worker);
+  if (accused == nullptr || accused->role != Role::kWorker) return;
+  if (run_.cluster.loads.Unproven(server.incarnation)) return;
   for (const LeaseKind kind : {LeaseKind::kTrain, LeaseKind::kEvaluate}) {
-    if (offence.ticket == TicketOf(run_.inputs.ticket_key, worker, kind, offence.batch)) return;
+    if (IsTicket(run_.inputs.ticket_key.verify_key(), offence.ticket, worker, kind,
+                 offence.batch)) {
+      return;
+    }
   }
+  const Offences::Witnesses witnesses = run_.offences.Complain(server.incarnation, worker, now_ms);
   NoteOffence(worker,
-              fmt::format("{} ({})", Printable(offence.reason, kMostReason), NameOf(offence.batch)),
-              now_ms);
+              fmt::format("{} ({}), says {}", Printable(offence.reason, kMostReason),
+                          NameOf(offence.batch), server.name),
+              Evidence{!witnesses.empty(), witnesses}, now_ms);
 }
 
-// Of lives of workers that are not in the roster nothing is noted: they were never told this life's
-// tickets.
-void SchedulerCore::NoteOffence(Incarnation worker, const std::string& reason, int64_t now_ms) {
+// An incarnation of a worker that is not in the roster was never told this incarnation's tickets:
+// nothing is noted of it.
+void SchedulerCore::NoteOffence(Incarnation worker, const std::string& reason,
+                                const Evidence& evidence, int64_t now_ms) {
   const Member* member = run_.roster().Find(worker);
   if (member == nullptr || member->role != Role::kWorker) return;
   run_.out.Decide(PeerLine::kOffence, fmt::format("an offence: {} {}", member->name, reason),
                   now_ms);
-  const bool counts = run_.believed.ByAnother(run_.plan().version, worker);
-  if (run_.offences.Note(worker, reason, counts, now_ms)) {
-    PutOut(worker, fmt::format("has done what no honest worker does {} times", Offences::kMost),
-           true, now_ms);
-  }
+  const bool counts = evidence.counts && run_.believed.ByAnother(run_.plan().version, worker);
+  const Offences::Verdict verdict =
+      run_.offences.Note(worker, reason, counts, evidence.witnesses, now_ms);
+  if (!verdict.excluded) return;
+  const std::vector<uint32_t> witnesses(verdict.witnesses.begin(), verdict.witnesses.end());
+  PutOut(worker, fmt::format("has done what no honest worker does {} times", Offences::kMost), true,
+         witnesses, now_ms);
 }
 
 // Also of one that has left: its key does not count any more.
 void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, bool and_its_key,
-                           int64_t now_ms) {
-  if (and_its_key) run_.out.Quarantine(incarnation, why);
+                           const std::vector<uint32_t>& witnesses, int64_t now_ms) {
+  if (and_its_key) run_.out.Quarantine(incarnation, why, witnesses);
   const Member* member = run_.roster().Find(incarnation);
   if (member == nullptr) return;
-  run_.out.Decide(fmt::format("{} {}: it is put out{}", member->name, why,
+  run_.out.Decide(fmt::format("{} {}{}: it is put out{}", member->name, why, WitnessText(witnesses),
                               and_its_key ? "" : ", but not its key: another member was honest"),
                   now_ms);
   if (!run_.inputs.keyed) {
@@ -316,6 +330,17 @@ void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, bool
     run_.put_out.insert(member->peer);
   }
   LetGo(*member, why, now_ms);
+}
+
+// On whose word a quarantine rests, in brackets; "" if on nobody's.
+std::string SchedulerCore::WitnessText(const std::vector<uint32_t>& witnesses) const {
+  if (witnesses.empty()) return "";
+  std::string names;
+  for (const Member* server : run_.roster().Of(Role::kServer)) {
+    if (!std::ranges::binary_search(witnesses, FingerprintOf(server->incarnation))) continue;
+    names += (names.empty() ? "" : ", ") + server->name;
+  }
+  return fmt::format(" (on the word of {})", names.empty() ? "servers that have left" : names);
 }
 
 // A report tells of one batch. Ticks look at all audits.
@@ -345,7 +370,7 @@ void SchedulerCore::OnAudited(const std::vector<Audits::Outcome>& ended, int64_t
       PutOut(liar.worker,
              fmt::format("{} something else for {} than two others did",
                          run_.pass().evaluating() ? "predicted" : "sent", NameOf(outcome.batch)),
-             !liar.key_was_honest, now_ms);
+             !liar.key_was_honest, {}, now_ms);
     }
   }
   if (ended.empty()) return;
@@ -465,7 +490,8 @@ SchedulerCore::Effects SchedulerCore::StopWithoutLedger(int64_t now_ms) {
 
 void SchedulerCore::ServePending(int64_t now_ms) {
   if (!run_.MayLease()) return;
-  run_.generation.ServePending(run_.inputs, run_.roster(), now_ms, &run_.advisor, &run_.out);
+  run_.generation.ServePending(run_.inputs, run_.roster(), run_.offences, now_ms, &run_.advisor,
+                               &run_.out);
 }
 
 SchedulerCore::Effects SchedulerCore::OnRoom(bool fits, std::vector<std::string> kept,

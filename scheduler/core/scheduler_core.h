@@ -105,9 +105,17 @@ class SchedulerCore {
                    int64_t now_ms);
   void OnLeaseRequest(const Member& member, const Message& message, int64_t now_ms);
   void OnBatchDone(Member* member, const BatchDone& done, const Message& message, int64_t now_ms);
-  void OnOffence(const Offence& offence, int64_t now_ms);
-  void NoteOffence(Incarnation worker, const std::string& reason, int64_t now_ms);
-  void PutOut(Incarnation member, const std::string& why, bool and_its_key, int64_t now_ms);
+  // What says that a worker has done something: the scheduler's own sight, or servers.
+  struct Evidence {
+    bool counts = true;
+    Offences::Witnesses witnesses = {};
+  };
+  void OnOffence(const Member& server, const Offence& offence, int64_t now_ms);
+  void NoteOffence(Incarnation worker, const std::string& reason, const Evidence& evidence,
+                   int64_t now_ms);
+  void PutOut(Incarnation member, const std::string& why, bool and_its_key,
+              const std::vector<uint32_t>& witnesses, int64_t now_ms);
+  std::string WitnessText(const std::vector<uint32_t>& witnesses) const;
   void EndAuditOf(const BatchId& batch, int64_t now_ms);
   void EndAudits(int64_t now_ms);
   void OnAudited(const std::vector<Audits::Outcome>& ended, int64_t now_ms);

@@ -1,6 +1,6 @@
 #include "scheduler/members/offences.h"
 
-#include <iterator>
+#include <algorithm>
 #include <utility>
 
 #include "common/security/keys.h"
@@ -8,31 +8,70 @@
 namespace dslide {
 namespace {
 
-constexpr size_t kMostKeys = 4096;  // whose offences count
+constexpr size_t kMostKeys = 4096;  // whose offences count, and of whom servers complain
 
 }  // namespace
 
-bool Offences::Note(Incarnation member, std::string reason, bool counts, int64_t now_ms) {
+Offences::Verdict Offences::Note(Incarnation member, std::string reason, bool counts,
+                                 const Witnesses& witnesses, int64_t now_ms) {
   total_++;
   last_.push_back({member, std::move(reason), now_ms});
   if (last_.size() > kKept) last_.pop_front();
-  if (!counts) return false;
-  const auto forget = [&](std::vector<int64_t>* times) {
-    std::erase_if(*times, [&](int64_t at_ms) { return now_ms - at_ms > kWithinMs; });
-    return times->empty();
+  if (!counts) return {};
+  const auto forget = [&](std::vector<Counted>* of_member) {
+    std::erase_if(*of_member, [&](const Counted& one) { return now_ms - one.at_ms > kWithinMs; });
+    return of_member->empty();
   };
-  if (times_.size() >= kMostKeys) {
-    for (auto entry = times_.begin(); entry != times_.end();) {
-      entry = forget(&entry->second) ? times_.erase(entry) : std::next(entry);
-    }
-    if (times_.size() >= kMostKeys) times_.erase(times_.begin());
+  if (counted_.size() >= kMostKeys) {
+    std::erase_if(counted_, [&](auto& entry) { return forget(&entry.second); });
+    if (counted_.size() >= kMostKeys) counted_.erase(counted_.begin());
   }
-  std::vector<int64_t>& times = times_[FingerprintOf(member)];
-  (void)forget(&times);
-  times.push_back(now_ms);
-  if (times.size() < kMost) return false;
-  times_.erase(FingerprintOf(member));
-  return true;
+  std::vector<Counted>& of_member = counted_[FingerprintOf(member)];
+  (void)forget(&of_member);
+  of_member.push_back({now_ms, witnesses});
+  if (of_member.size() < kMost) return {};
+  Verdict verdict{true, {}};
+  for (const Counted& one : of_member) {
+    verdict.witnesses.insert(one.witnesses.begin(), one.witnesses.end());
+  }
+  counted_.erase(FingerprintOf(member));
+  return verdict;
+}
+
+Offences::Witnesses Offences::Complain(Incarnation server, Incarnation member, int64_t now_ms) {
+  const auto is_old = [&](const auto& complaint) { return now_ms - complaint.second > kDoubtMs; };
+  std::erase_if(complaints_, [&](auto& entry) {
+    std::erase_if(entry.second, is_old);
+    return entry.second.empty();
+  });
+  if (complaints_.size() >= kMostKeys && !complaints_.contains(FingerprintOf(member))) {
+    complaints_.erase(complaints_.begin());
+  }
+  std::map<uint32_t, int64_t>& of_member = complaints_[FingerprintOf(member)];
+  of_member[FingerprintOf(server)] = now_ms;
+  Witnesses witnesses;
+  for (const auto& [by, at_ms] : of_member) {
+    if (now_ms - at_ms <= kTogetherMs) witnesses.insert(by);
+  }
+  if (witnesses.size() < 2) return {};
+  // Another offence needs other complaints.
+  for (const uint32_t by : witnesses) of_member[by] = now_ms - kTogetherMs - 1;
+  return witnesses;
+}
+
+bool Offences::IsDoubted(Incarnation member, int64_t now_ms) const {
+  const auto found = complaints_.find(FingerprintOf(member));
+  if (found == complaints_.end()) return false;
+  const auto complains_of_others = [&](uint32_t server) {
+    return std::ranges::any_of(complaints_, [&](const auto& other) {
+      const auto by = other.second.find(server);
+      return other.first != found->first && by != other.second.end() &&
+             now_ms - by->second <= kDoubtMs;
+    });
+  };
+  return std::ranges::any_of(found->second, [&](const auto& complaint) {
+    return now_ms - complaint.second <= kDoubtMs && !complains_of_others(complaint.first);
+  });
 }
 
 }  // namespace dslide

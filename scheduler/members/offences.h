@@ -1,14 +1,19 @@
-// Offences of members: what no honest one does (section 16 of schema/PROTOCOL.md). Servers report
-// some, and the scheduler sees others itself. The third within an hour is one too many: a single
-// one may be a fault of a machine or of this program.
+// Offences of members: what no honest one does (section 16 of schema/PROTOCOL.md). The third within
+// an hour is one too many: a single one may be a fault of a machine or of this program.
 //
-// They are counted by what members of one key have in common, the upper half of their incarnations,
-// so that a new life does not wipe them out. Pure; used by the scheduler's thread only.
+// The scheduler sees some itself. Of others servers complain, and a server may lie: a complaint is
+// an offence when servers of two keys complain of the same worker within kTogetherMs. The
+// complaints of one key alone make the worker doubted, which costs it long leases and nothing else;
+// and a server that complains of several workers makes none doubted.
+//
+// Both are counted by what members of one key have in common, the upper half of their incarnations,
+// so that a new incarnation does not wipe them out. Pure; used by the scheduler's thread only.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,27 +23,49 @@ namespace dslide {
 
 class Offences {
  public:
-  static constexpr size_t kMost = 3;               // with this one a member is put out
+  static constexpr size_t kMost = 3;               // with this one a member is excluded
   static constexpr int64_t kWithinMs = 3'600'000;  // earlier ones do not count any more
   static constexpr size_t kKept = 100;             // for people, the oldest goes first
+  static constexpr int64_t kTogetherMs = 10'000;
+  static constexpr int64_t kDoubtMs = 60'000;  // a member is doubted after a complaint
+
+  // Members whose word something rests on, by the fingerprints of their keys.
+  using Witnesses = std::set<uint32_t>;
 
   struct Offence {
     Incarnation member;
     std::string reason;
     int64_t at_ms = 0;
   };
+  struct Verdict {
+    bool excluded = false;
+    Witnesses witnesses = {};  // of all offences that it rests on; none: the scheduler alone
+  };
 
-  // A member has done what `reason` says. True: it is to be put out. `counts`: false where it may
-  // be the fault of others; people are told only.
-  [[nodiscard]] bool Note(Incarnation member, std::string reason, bool counts, int64_t now_ms);
+  // A member has done what `reason` says. `counts`: false where it may be the fault of others;
+  // people are told only.
+  [[nodiscard]] Verdict Note(Incarnation member, std::string reason, bool counts,
+                             const Witnesses& witnesses, int64_t now_ms);
+
+  // A server complains of a member. Returns the servers whose word makes it an offence: none while
+  // servers of one key alone complain.
+  [[nodiscard]] Witnesses Complain(Incarnation server, Incarnation member, int64_t now_ms);
+  bool IsDoubted(Incarnation member, int64_t now_ms) const;
 
   uint64_t total() const { return total_; }
   const std::deque<Offence>& last() const { return last_; }  // the oldest first
 
  private:
+  struct Counted {
+    int64_t at_ms;
+    Witnesses witnesses;
+  };
+
   uint64_t total_ = 0;
   std::deque<Offence> last_;
-  std::map<uint32_t, std::vector<int64_t>> times_;  // by fingerprint: of those that count
+  std::map<uint32_t, std::vector<Counted>> counted_;  // by fingerprint
+  // By fingerprints of the member and of the server: when it complained last.
+  std::map<uint32_t, std::map<uint32_t, int64_t>> complaints_;
 };
 
 }  // namespace dslide

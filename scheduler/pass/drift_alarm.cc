@@ -10,6 +10,14 @@ namespace {
 
 constexpr uint64_t kWindowsPerEpoch = 20;
 
+// 0 without values.
+double LowerMedian(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
 }  // namespace
 
 DriftAlarm::DriftAlarm(uint64_t epoch_batches, uint32_t labels)
@@ -18,13 +26,32 @@ DriftAlarm::DriftAlarm(uint64_t epoch_batches, uint32_t labels)
 
 double DriftAlarm::LossOf(const Window& window) {
   std::vector<double> means;
+  for (const auto& [contributor, mean] : window) means.push_back(mean.value());
+  return LowerMedian(std::move(means));
+}
+
+double DriftAlarm::RiseOf(const Window& window) const {
+  std::vector<double> rises;
   for (const auto& [contributor, mean] : window) {
-    means.push_back(mean.sum / static_cast<double>(mean.count));
+    const auto own = lowest_.of_one.find(contributor);
+    const double before =
+        own != lowest_.of_one.end() ? own->second : lowest_.of_all.value_or(mean.value());
+    rises.push_back(mean.value() - before);
   }
-  if (means.empty()) return 0;
-  const auto middle = means.begin() + static_cast<std::ptrdiff_t>((means.size() - 1) / 2);
-  std::ranges::nth_element(means, middle);
-  return *middle;
+  return LowerMedian(std::move(rises));
+}
+
+void DriftAlarm::Remember(const Window& window) {
+  lowest_.of_all = std::min(lowest_.of_all.value_or(last_), last_);
+  for (const auto& [contributor, mean] : window) {
+    if (mean.count < kLeastJudged) continue;
+    const auto own = lowest_.of_one.find(contributor);
+    if (own != lowest_.of_one.end()) {
+      own->second = std::min(own->second, mean.value());
+    } else if (lowest_.of_one.size() < kMostContributors) {
+      lowest_.of_one.emplace(contributor, mean.value());
+    }
+  }
 }
 
 void DriftAlarm::Add(const std::string& contributor, double loss) {
@@ -40,11 +67,13 @@ void DriftAlarm::Add(const std::string& contributor, double loss) {
     in_trial_ = 0;
   }
   if (++in_window_ < window_batches_) return;
-  last_ = LossOf(std::exchange(window_, {}));
+  const Window window = std::exchange(window_, {});
   in_window_ = 0;
-  in_row_ = Above(last_, kDrifting) ? in_row_ + 1 : 0;
-  if (!Above(last_, kRising)) suspects_.clear();
-  lowest_ = std::min(lowest_.value_or(last_), last_);
+  last_ = LossOf(window);
+  const double rise = RiseOf(window);
+  in_row_ = Rises(rise, kDrifting) ? in_row_ + 1 : 0;
+  if (!Rises(rise, kRising)) suspects_.clear();
+  Remember(window);
 }
 
 bool DriftAlarm::calm() const {
@@ -54,7 +83,7 @@ bool DriftAlarm::calm() const {
     recent[contributor].sum += mean.sum;
     recent[contributor].count += mean.count;
   }
-  return recent.empty() || !Above(LossOf(recent), kRising);
+  return !Rises(RiseOf(recent), kRising);
 }
 
 void DriftAlarm::Saved() {

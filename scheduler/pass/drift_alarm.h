@@ -1,11 +1,13 @@
 // Notices that a model becomes worse while it trains, as the gradients of liars make it, or a
 // learning rate that is too high.
 //
-// The training loss of a window of batches is compared with the lowest of the windows before. A
-// window's loss is the median over contributors (keys, else workers) of their mean losses, so that
-// less than half of them cannot raise or hide an alarm by what they report. The loss is in nats:
-// log(labels) is that of a model that knows nothing, and the limits are shares of it. Pure; owned
-// by the scheduler's thread.
+// The training loss of a contributor (a key, else a worker) in a window of batches is compared with
+// its lowest in the windows before: what others train, and whether they come or go, changes nothing
+// about that. A contributor without kLeastJudged batches in a window before is compared with the
+// lowest of all. A window rises by the median over its contributors (the lower one of two), so that
+// less than half of them cannot raise or hide an alarm. The losses are those that servers have seen
+// (report_check.h), in nats: log(labels) is that of a model that knows nothing, and the limits are
+// shares of it. Pure; owned by the scheduler's thread.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +26,8 @@ class DriftAlarm {
   static constexpr uint64_t kLeastWindow = 20;  // batches
   static constexpr uint32_t kMostReturns = 3;   // without a checkpoint in between
   static constexpr uint64_t kTrial = 10;        // batches that show what those before have done
+  static constexpr uint64_t kLeastJudged = 5;   // batches whose mean says something
+  static constexpr size_t kMostContributors = 65536;  // whose lowest loss is remembered
 
   // `epoch_batches`: of an epoch; a window has a twentieth of them. `labels` >= 2.
   DriftAlarm(uint64_t epoch_batches, uint32_t labels);
@@ -34,7 +38,7 @@ class DriftAlarm {
   // The last windows drift: go back to a checkpoint, and call WentBack().
   bool drifting() const { return in_row_ >= kWindowsInRow; }
   // Whether there is a loss to compare with.
-  bool judges() const { return lowest_.has_value(); }
+  bool judges() const { return lowest_.of_all.has_value(); }
   // Whether the last batches show no rise; what was trained before them may be saved.
   bool calm() const;
   // Batches since the beginning.
@@ -42,7 +46,7 @@ class DriftAlarm {
   // Batches of each contributor since the last complete window that was calm.
   const std::map<std::string, uint64_t>& suspects() const { return suspects_; }
   double loss() const { return last_; }  // of the last complete window; 0: none
-  double lowest() const { return lowest_.value_or(0.0); }
+  double lowest() const { return lowest_.of_all.value_or(0.0); }
 
   // The alarm takes all back. False: it has done so often that it is no help.
   [[nodiscard]] bool WentBack() { return ++returns_ <= kMostReturns; }
@@ -55,13 +59,21 @@ class DriftAlarm {
   struct Mean {
     double sum = 0;
     uint64_t count = 0;
+
+    double value() const { return sum / static_cast<double>(count); }  // REQUIRES count > 0
   };
   using Window = std::map<std::string, Mean>;
 
+  // What is remembered of the losses so far.
+  struct Lowest {
+    std::optional<double> of_all;          // of the windows' medians
+    std::map<std::string, double> of_one;  // by contributor
+  };
+
   static double LossOf(const Window& window);
-  bool Above(double loss, double share) const {
-    return lowest_ && loss > *lowest_ + share * scale_;
-  }
+  double RiseOf(const Window& window) const;
+  void Remember(const Window& window);
+  bool Rises(double rise, double share) const { return rise > share * scale_; }
 
   uint64_t window_batches_;
   double scale_;  // log(labels)
@@ -71,8 +83,8 @@ class DriftAlarm {
   Window trial_;  // of the last kTrial to 2 kTrial batches, in two halves
   Window trial_before_;
   uint64_t in_trial_ = 0;
-  std::optional<double> lowest_;
-  std::optional<double> saved_;  // the lowest when the newest checkpoint was complete
+  Lowest lowest_;
+  Lowest saved_;  // when the newest checkpoint was complete
   double last_ = 0;
   uint32_t in_row_ = 0;
   uint32_t returns_ = 0;

@@ -14,8 +14,9 @@ namespace {
 
 constexpr double kMostSurprise = 104;  // -log of the smallest fp32 number
 constexpr double kSenselessLoss = 0x1p64;
-constexpr double kRounding = 1;         // by which the loss of a sample may be below 0
-constexpr double kSumRounding = 1.001;  // of sums of shares
+constexpr double kRounding = 1;          // by which the loss of a sample may be below 0
+constexpr double kSumRounding = 1.001;   // of sums of shares
+constexpr double kLossTolerance = 0.01;  // a worker adds in another order, and in fp32
 
 double MostShownLoss(const ModelConfig& model) {
   const auto labels = static_cast<double>(model.labels);
@@ -33,6 +34,13 @@ std::string WhyImpossible(const BatchDone& done, double weight, const RunContext
   if (!(done.loss_sum >= -kRounding * weight) || !(done.loss_sum <= most * weight)) {
     return fmt::format("reports a loss of {:.6g}", done.loss_sum);
   }
+  if (const std::optional<double> seen = LossSeenByServers(done)) {
+    const double tolerance = kLossTolerance * (weight + std::abs(*seen));
+    if (std::abs(done.loss_sum - *seen) > tolerance) {
+      return fmt::format("reports a loss of {:.6g}, the servers have seen {:.6g}", done.loss_sum,
+                         *seen);
+    }
+  }
   if (done.active_rows > model.labels || done.active_neurons_sum > samples * model.labels) {
     return fmt::format("reports {} neurons of {}", done.active_rows, model.labels);
   }
@@ -47,17 +55,32 @@ std::string WhyImpossible(const BatchDone& done, double weight, const RunContext
 
 }  // namespace
 
+std::optional<double> LossSeenByServers(const BatchDone& done) {
+  double sum = 0;
+  for (const double part : done.loss_parts) {
+    if (part == kUnknownLossPart) return std::nullopt;
+    sum += part;
+  }
+  return done.loss_parts.empty() || !std::isfinite(sum) ? std::nullopt : std::optional(sum);
+}
+
 std::string WhyNotBelieved(const BatchDone& done, LeaseKind kind, Incarnation worker,
                            const Plan& plan, double weight, const RunContext& run) {
-  const uint64_t receipts =
-      ReceiptsOf(run.ticket_key, plan, run.config.cluster, worker, kind, done.batch);
-  if (done.receipts != receipts) return "has not the receipts of all servers";
-  return kind == LeaseKind::kTrain ? WhyImpossible(done, weight, run) : "";
+  const bool trained = kind == LeaseKind::kTrain;
+  const std::vector<bool> gives = GivesReceipt(plan, run.config.cluster, kind);
+  const auto given = static_cast<size_t>(std::ranges::count(gives, true));
+  const uint64_t receipts = ReceiptsOf(run.receipt_secret, plan, run.config.cluster, worker, kind,
+                                       done.batch, done.loss_parts);
+  if (done.receipts != receipts || done.loss_parts.size() != (trained ? given : 0)) {
+    return "has not the receipts of all servers";
+  }
+  return trained ? WhyImpossible(done, weight, run) : "";
 }
 
 BatchDone Bounded(const BatchDone& done, double weight, const RunContext& run) {
   BatchDone shown = done;
-  shown.loss_sum = std::clamp(done.loss_sum, 0.0, MostShownLoss(run.config.model) * weight);
+  shown.loss_sum = std::clamp(LossSeenByServers(done).value_or(done.loss_sum), 0.0,
+                              MostShownLoss(run.config.model) * weight);
   shown.tail_error = std::min(done.tail_error, static_cast<double>(done.probed));
   const auto bound = [](auto* bytes) {
     using Number = std::remove_reference_t<decltype(*bytes)>;

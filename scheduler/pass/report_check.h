@@ -1,8 +1,9 @@
 // Whether the report of a batch can be believed, and what of it is shown.
 //
-// Servers' receipts prove that the worker was leased the batch and went through all its steps. The
-// figures it gives besides (loss, counts) nobody can check, so they are held within bounds: no
-// worker can make what is shown for all meaningless.
+// Servers' receipts prove that the worker was leased the batch and went through all its steps, and
+// what loss the servers have seen; a worker that reports another one lies. The counts that it gives
+// besides nobody can check, so they are held within bounds: no worker can make what is shown for
+// all meaningless.
 //
 // Bounds of the loss of a sample. That of the softmax is -log p of its labels. The smallest p that
 // fp32 holds is 2^-149, and -log of that is less than 104; the weights of drawn neurons add log N
@@ -12,12 +13,17 @@
 // then, so nobody reports it in good faith.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "common/wire/messages.h"
 #include "scheduler/base/run_inputs.h"
 
 namespace dslide {
+
+// The loss of a trained batch by the parts that receipts prove: what servers have seen. nullopt:
+// one of them does not know its part.
+std::optional<double> LossSeenByServers(const BatchDone& done);
 
 // Why a report is not believed, as in "worker-1 ..."; empty: it is. `plan`: by which the batch
 // ended. `weight`: of its samples, together.

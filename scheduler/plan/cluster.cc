@@ -6,6 +6,7 @@
 
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
+#include "common/run/tickets.h"
 #include "scheduler/balance/model_size.h"
 #include "scheduler/members/planned_servers.h"
 #include "scheduler/plan/memory_check.h"
@@ -165,10 +166,15 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     member.draining = true;
     if (join.plan_version < seats.plan().version) out->Send(member, seats.plan());
   }
-  out->Reply(member, message,
-             JoinReply{member.name, FormatConfig(WithoutGrowth(run.config)), run.EpochSamples(),
-                       run.train_checksum,
-                       is_server ? Bytes(run.ticket_key.begin(), run.ticket_key.end()) : Bytes()});
+  JoinReply reply{member.name, FormatConfig(WithoutGrowth(run.config)), run.EpochSamples(),
+                  run.train_checksum};
+  if (is_server) {
+    const auto& verify = run.ticket_key.verify_key().bytes;
+    const HashKey receipts = ReceiptKeyOf(run.receipt_secret, incarnation);
+    reply.verify_key.assign(verify.begin(), verify.end());
+    reply.receipt_key.assign(receipts.begin(), receipts.end());
+  }
+  out->Reply(member, message, std::move(reply));
   return {&member, !known};
 }
 
@@ -211,6 +217,7 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
     }
   } else if (member.seated) {
     seats.Lose(gone, !lost, now_ms);
+    if (member.added && loads.Unproven(gone)) newcomer_rest.OnFailure(now_ms);
     // One that was left out is barred already.
     if (member.added && loads.Unproven(gone) &&
         admission.WhyBarred(member.address, now_ms).empty()) {

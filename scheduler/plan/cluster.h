@@ -19,6 +19,7 @@
 #include "scheduler/base/run_inputs.h"
 #include "scheduler/members/admission.h"
 #include "scheduler/members/join_limits.h"
+#include "scheduler/members/newcomer_rest.h"
 #include "scheduler/members/roster.h"
 #include "scheduler/plan/seats.h"
 
@@ -79,6 +80,7 @@ struct Cluster {
   Admission admission;
   Seats seats;
   SlotLoads loads;
+  NewcomerRest newcomer_rest;
 
  private:
   static constexpr size_t kMostFenced = 1 << 16;

@@ -110,6 +110,7 @@ OrderedJson MemberJson(const RunStatus& status, const DecisionsByName& decisions
     AddWork(status, decisions, of, &json);
   } else {
     AddLoad(status, of, &json);
+    if (!beat.bounds.empty()) json["bounds"] = beat.bounds;
     if (beat.disk_sync_us > 0) {
       json["disk_mb_per_second"] = Mb(beat.disk_bytes_per_second);
       json["disk_sync_ms"] = beat.disk_sync_us / 1000.0;

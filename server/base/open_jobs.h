@@ -20,6 +20,12 @@
 
 namespace dslide {
 
+// The lease of a batch whose last request at this server this is, by the plan in force.
+struct BatchEnd {
+  LeaseKind kind;
+  uint32_t plan_version;
+};
+
 // Who asked, and how the answer is to be encoded.
 struct Asker {
   PeerId peer;
@@ -28,7 +34,12 @@ struct Asker {
   WirePrecision precision = WirePrecision::kBf16;
   int64_t arrived_us = 0;
   uint32_t plan_version = 0;  // of a worker's request; 0: the plan may change meanwhile
-  uint64_t receipt = 0;       // of the batch that the request ends
+  std::optional<BatchEnd> ends = {};
+  uint64_t receipt = 0;  // of the batch that the request ends
+  double loss_part = 0;  // that the receipt tells
+};                       // the lease of which the request is the last here
+uint64_t receipt = 0;    // of the batch that the request ends
+double loss_part = 0;    // that the receipt tells
 };
 
 // What a job is for: this decides who takes its result.

@@ -10,7 +10,7 @@
 
 #include "common/config/config.h"
 #include "common/run/slot_plan.h"
-#include "common/security/keyed_hash.h"
+#include "common/run/tickets.h"
 
 namespace dslide {
 
@@ -21,7 +21,7 @@ struct ServerSeat {
   uint32_t executors = 1;
   Plan plan;
   std::optional<uint32_t> index;  // of this server in the plan; none: it has no slots any more
-  std::optional<HashKey> ticket_key = {};  // none: not known in this life of the scheduler
+  std::optional<ServerKeys> keys = {};  // none: not known in this life of the scheduler
 
   // Ascending.
   std::vector<SlotId> OwnSlots() const {

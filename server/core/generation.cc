@@ -33,6 +33,11 @@ void ServerGeneration::OnRequest(const PeerId& peer, Message message, int64_t no
       return refuse(ErrorCode::kRefused, fmt::format("slot plan {} is too far from {}",
                                                      envelope.plan_version, seat.plan.version));
     }
+    if (pull == nullptr) {
+      if (std::optional<ErrorReply> why = requests.WhyNotKept(&message, seat, out)) {
+        return refuse(why->code, std::move(why->text));
+      }
+    }
     for (const RequestTable::Early& early :
          requests.KeepEarly({peer, std::move(message), now_us})) {
       out->Answer(early.peer, early.message.envelope.sequence,

@@ -54,29 +54,18 @@ bool OthersHaveNeurons(const ServerSeat& seat) {
   return std::ranges::count(has, true) > (has[*seat.index] ? 1 : 0);
 }
 
-// The receipt that the reply to a batch's last request carries; 0: it is another request. Which one
-// is the last depends on the plan that is in force when the request comes.
-uint64_t ReceiptFor(const Message& request, const ServerSeat& seat) {
-  const auto receipt = [&](LeaseKind kind, const BatchId& batch) {
-    if (!seat.ticket_key) return uint64_t{0};
-    return ReceiptOf(*seat.ticket_key, seat.self, request.envelope.incarnation, seat.plan.version,
-                     kind, batch);
-  };
+// none: the request is not the last one of its batch at this server.
+std::optional<BatchEnd> EndOf(const Body& body, const ServerSeat& seat) {
+  const auto end = [&](LeaseKind kind) { return BatchEnd{kind, seat.plan.version}; };
   const auto has_input = [&]() -> bool {
     return ServersWith(seat.plan, InputSlots(seat.config.cluster))[*seat.index];
   };
-  const Body& body = request.body;
-  if (const auto* push = std::get_if<EmbedPush>(&body); push != nullptr && has_input()) {
-    return receipt(LeaseKind::kTrain, push->batch);
-  }
-  if (const auto* push = std::get_if<GradientPush>(&body); push != nullptr && !has_input()) {
-    return receipt(LeaseKind::kTrain, push->batch);
-  }
-  if (const auto* query = std::get_if<ActiveQuery>(&body); query != nullptr && query->finish) {
-    return has_input() ? 0 : receipt(LeaseKind::kTrain, query->batch);
-  }
-  const auto* top = std::get_if<TopKRequest>(&body);
-  return top == nullptr ? 0 : receipt(LeaseKind::kEvaluate, top->batch);
+  if (std::holds_alternative<EmbedPush>(body) && has_input()) return end(LeaseKind::kTrain);
+  if (std::holds_alternative<GradientPush>(body) && !has_input()) return end(LeaseKind::kTrain);
+  const auto* query = std::get_if<ActiveQuery>(&body);
+  if (query != nullptr && query->finish && !has_input()) return end(LeaseKind::kTrain);
+  if (std::holds_alternative<TopKRequest>(body)) return end(LeaseKind::kEvaluate);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -85,20 +74,43 @@ RequestLimits RequestLimits::For(uint64_t memory_bytes, const Config& config) {
   RequestLimits limits;
   limits.replies = std::max(limits.replies, memory_bytes / 16);
   limits.queue = std::max({limits.queue, memory_bytes / 16, MostWaitingBytes(config)});
+  limits.early = MostWaitingBytes(config);
   limits.senders = std::max<size_t>(limits.senders, config.cluster.most_workers);
   return limits;
 }
 
 RequestTable::RequestTable(RequestLimits limits)
-    : early_({kMaxEarly, limits.queue}),
+    : early_({kMaxEarly, limits.queue, limits.early}),
+      early_pulls_({kMaxEarly, limits.queue}),
       waiting_({kMaxWaiting, limits.queue}),
       held_({kMaxWaiting, limits.queue}),
       replies_(limits.replies, limits.senders) {}
 
+std::optional<ErrorReply> RequestTable::WhyNotKept(Message* message, const ServerSeat& seat,
+                                                   ServerOutbox* out) const {
+  const Incarnation sender = message->envelope.incarnation;
+  if (fenced_.contains(sender)) {
+    return ErrorReply{ErrorCode::kFenced, "the scheduler took this worker for dead; join again"};
+  }
+  if (std::string why = TicketGate::Check(sender, &message->body, seat, out); !why.empty()) {
+    return ErrorReply{ErrorCode::kRefused, std::move(why)};
+  }
+  if (TicketGate::Begins(message->body) || replies_.Knows(sender) || early_.Has(sender)) return {};
+  return ErrorReply{ErrorCode::kUnknownBatch, "this sender has begun no batch here"};
+}
+
 std::vector<RequestTable::Early> RequestTable::KeepEarly(Early request) {
   const Incarnation sender = request.message.envelope.incarnation;
-  const uint64_t bytes = BytesInMemory(request.message.body);
-  return early_.Add(0, sender, bytes, std::move(request));
+  const Body& body = request.message.body;
+  const uint64_t bytes = BytesInMemory(body);
+  auto& queue = std::holds_alternative<SlotPull>(body) ? early_pulls_ : early_;
+  return queue.Add(0, sender, bytes, std::move(request));
+}
+
+std::vector<RequestTable::Early> RequestTable::TakeEarly() {
+  std::vector<Early> all = early_pulls_.TakeAll();
+  std::ranges::move(early_.TakeAll(), std::back_inserter(all));
+  return all;
 }
 
 // As many steps before it as train.staleness allows may be uncommitted.
@@ -138,18 +150,11 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
   const auto refuse = [&](ErrorCode code, std::string text) {
     out->Answer(peer, envelope.sequence, ErrorReply{code, std::move(text)});
   };
-  if (fenced_.contains(envelope.incarnation)) {
-    return refuse(ErrorCode::kFenced, "the scheduler took this worker for dead; join again");
-  }
   if (std::string why = WhyRefused(message.body, seat); !why.empty()) {
     return refuse(ErrorCode::kRefused, std::move(why));
   }
-  if (std::string why = TicketGate::Check(envelope.incarnation, &message.body, seat, out);
-      !why.empty()) {
-    return refuse(ErrorCode::kRefused, std::move(why));
-  }
-  if (!TicketGate::Begins(message.body) && !replies_.Knows(envelope.incarnation)) {
-    return refuse(ErrorCode::kUnknownBatch, "this sender has begun no batch here");
+  if (std::optional<ErrorReply> why = WhyNotKept(&message, seat, out)) {
+    return refuse(why->code, std::move(why->text));
   }
   switch (replies_.Begin(envelope.incarnation, envelope.sequence, now_us / 1000)) {
     case ReplyCache::Seen::kInProgress:
@@ -165,9 +170,9 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
       break;
   }
   numbers_.TakeOutNext(envelope.incarnation, &message.body, out);
-  const uint64_t receipt = ReceiptFor(message, seat);
+  const std::optional<BatchEnd> ends = EndOf(message.body, seat);
   Accept({{peer, envelope.incarnation, envelope.sequence, envelope.reply_precision, now_us,
-           envelope.plan_version, receipt},
+           envelope.plan_version, ends},
           RequestRound(std::move(message.body))},
          seat, now_us, out);
 }
@@ -180,6 +185,7 @@ void RequestTable::Accept(PeerRequest request, const ServerSeat& seat, int64_t n
   if (std::string why = numbers_.WhyRefused(sender, body, seat, out); !why.empty()) {
     return Reply(request.asker, ErrorReply{ErrorCode::kRefused, std::move(why)}, now_us, out);
   }
+  if (const auto* push = std::get_if<GradientPush>(&body)) losses_.OnPush(sender, *push);
   if (!MustWait(body, seat)) return Submit(std::move(request), now_us, out);
   Wait(StepOf(BeginningOf(body)->batch, seat), std::move(request), now_us, out);
 }
@@ -259,9 +265,27 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
   if (auto* statistics = std::get_if<ActiveReply>(&reply)) {
     Condense(statistics);
     numbers_.NoteReply(sender, std::get<ActiveQuery>(*asked).batch, *statistics);
+    losses_.OnReply(sender, std::get<ActiveQuery>(*asked), *statistics, seat);
   }
-  if (gradient != nullptr && gradient->active) Condense(&*gradient->active);
+  if (gradient != nullptr && gradient->active) {
+    Condense(&*gradient->active);
+    losses_.OnReply(sender, std::get<ActiveQuery>(*asked), *gradient->active, seat);
+  }
+  GiveReceipt(*asked, seat, &request.asker);
   Reply(request.asker, std::move(reply), now_us, out);
+}
+
+// For the reply to the last request of a batch.
+void RequestTable::GiveReceipt(const Body& asked, const ServerSeat& seat, Asker* asker) {
+  const std::optional<BatchId> batch = asker->ends ? BatchOf(asked) : std::nullopt;
+  if (!batch || !seat.keys) return;
+  const auto [kind, plan_version] = *asker->ends;
+  if (kind == LeaseKind::kTrain) {
+    asker->loss_part = losses_.PartOf(asker->incarnation, *batch).value_or(kUnknownLossPart);
+    losses_.Forget(asker->incarnation, *batch);
+  }
+  asker->receipt = ReceiptOf(seat.keys->receipts, seat.self, asker->incarnation, plan_version, kind,
+                             *batch, asker->loss_part);
 }
 
 // Of batches whose work the executors still hold: with a plan switch, and when a step is committed,
@@ -295,6 +319,7 @@ void RequestTable::OnCommit(const CommitSteps& commit, const ServerSeat& seat, S
 void RequestTable::DropWorker(Incarnation worker, ServerOutbox* out) {
   replies_.Forget(worker);
   numbers_.DropWorker(worker);
+  losses_.DropWorker(worker);
   fenced_.insert(worker);
   waiting_.DropSender(worker);
   held_.DropSender(worker);
@@ -305,6 +330,7 @@ void RequestTable::DropSilent(int64_t before_ms, ServerOutbox* out) {
   for (const Incarnation sender : replies_.SilentSince(before_ms)) {
     replies_.Forget(sender);
     numbers_.DropWorker(sender);
+    losses_.DropWorker(sender);
     out->Submit(SchedulerOrder{},
                 RequestJob{{}, std::make_shared<const Body>(DropBatches{sender})});
   }
@@ -321,6 +347,7 @@ void RequestTable::RefuseWaiting(uint32_t plan_version, int64_t now_us, ServerOu
 
 void RequestTable::CheckInvariants(const ServerSeat& seat) const {
   early_.CheckInvariants();
+  early_pulls_.CheckInvariants();
   waiting_.CheckInvariants();
   held_.CheckInvariants();
   replies_.CheckInvariants();

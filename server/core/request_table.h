@@ -29,6 +29,7 @@
 #include "server/core/audit_book.h"
 #include "server/core/reply_cache.h"
 #include "server/gate/fair_queue.h"
+#include "server/gate/loss_book.h"
 #include "server/gate/number_check.h"
 #include "server/gate/ticket_gate.h"
 
@@ -38,6 +39,7 @@ namespace dslide {
 struct RequestLimits {
   uint64_t replies = ReplyCache::kLeastBytes;  // bytes
   uint64_t queue = uint64_t{64} << 20;         // bytes of each
+  uint64_t early = uint64_t{64} << 20;         // bytes of one sender, for a plan to come
   size_t senders = ReplyCache::kSenders;       // whose replies are kept
 
   // For a server that may use so much memory for its rows: a sixteenth of it each, at least the
@@ -59,16 +61,20 @@ class RequestTable {
   // Beyond these, senders take turns.
   static constexpr size_t kMostJobsOfSender = 32;
   // A plan that is further ahead than that is none.
-  static constexpr uint32_t kMostPlansAhead = 1000;
+  static constexpr uint32_t kMostPlansAhead = 64;
   // Neurons that a TopKRequest may ask for; an evaluation asks for kMaxMetricK.
   static constexpr uint32_t kMostRanked = 100;
 
   explicit RequestTable(RequestLimits limits = {});
 
+  // Why a request for a plan to come may not be kept: its sender has no ticket for what it begins,
+  // or has begun nothing. REQUIRES a request of a worker.
+  std::optional<ErrorReply> WhyNotKept(Message* message, const ServerSeat& seat,
+                                       ServerOutbox* out) const;
   // Keeps a request for a plan to come. Returns those that are not kept, because there are too
-  // many.
+  // many. What servers pull waits apart from what workers ask.
   [[nodiscard]] std::vector<Early> KeepEarly(Early request);
-  std::vector<Early> TakeEarly() { return early_.TakeAll(); }
+  std::vector<Early> TakeEarly();
 
   // A request under the plan in force.
   void Take(const PeerId& peer, Message message, const ServerSeat& seat, int64_t now_us,
@@ -99,8 +105,12 @@ class RequestTable {
   std::vector<Incarnation> Senders() const { return replies_.Senders(); }
   // Of the replies and requests that are kept.
   uint64_t bytes() const {
-    return replies_.bytes() + early_.bytes() + waiting_.bytes() + held_.bytes();
+    return replies_.bytes() + early_.bytes() + early_pulls_.bytes() + waiting_.bytes() +
+           held_.bytes();
   }
+
+  // For people: whose numbers say what is too large.
+  std::string Bounds() const { return numbers_.Bounds(); }
 
   void CheckInvariants(const ServerSeat& seat) const;
 
@@ -109,12 +119,14 @@ class RequestTable {
   void NoteForAudit(const Asker& asker, const Body& request, AuditBook::Outcome outcome,
                     const ServerSeat& seat, ServerOutbox* out);
   std::string WhyRefused(const Body& request, const ServerSeat& seat) const;
+  void GiveReceipt(const Body& asked, const ServerSeat& seat, Asker* asker);
   void Accept(PeerRequest request, const ServerSeat& seat, int64_t now_us, ServerOutbox* out);
   void Wait(uint64_t step, PeerRequest request, int64_t now_us, ServerOutbox* out);
   void Submit(PeerRequest request, int64_t now_us, ServerOutbox* out);
   void EndJob(Incarnation sender, ServerOutbox* out);
 
   FairQueue<Early> early_;
+  FairQueue<Early> early_pulls_;
   FairQueue<PeerRequest> waiting_;      // by step
   FairQueue<PeerRequest> held_;         // their senders have kMostJobsOfSender jobs
   std::map<Incarnation, size_t> jobs_;  // of workers, before the executors
@@ -122,6 +134,7 @@ class RequestTable {
   ReplyCache replies_;
   AuditBook audits_;
   NumberCheck numbers_;
+  LossBook losses_;
   std::set<Incarnation> fenced_;
 };
 

@@ -68,7 +68,7 @@ void ServerCore::MeetScheduler(Incarnation life) {
   const bool is_new = scheduler_ != Incarnation() && scheduler_ != life;
   scheduler_ = life;
   if (!is_new) return;
-  SetTicketKey(std::nullopt);
+  SetKeys(std::nullopt);
   stop_.MeetScheduler();
   if (!generation_) return;
   generation_->slots.ForgetMove();
@@ -236,7 +236,7 @@ ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
     if (link.JoinDue(now_ms)) SendJoin(now_ms);
     return Drain();
   }
-  if (!ticket_key_ && link.JoinDue(now_ms)) SendJoin(now_ms);  // the answer was lost
+  if (!keys_ && link.JoinDue(now_ms)) SendJoin(now_ms);  // the answer was lost
   if (loaded()) generation_->slots.Advance(generation_->seat, now_ms, &out_);
   if (!link.HeartbeatDue(now_ms, config_->cluster.heartbeat_ms)) return Drain();
   link.HeartbeatSent(now_ms);
@@ -266,7 +266,10 @@ void ServerCore::SendHeartbeat(const Heartbeat& usage) {
   beat.disk_bytes_per_second = usage.disk_bytes_per_second;
   beat.disk_sync_us = usage.disk_sync_us;
   beat.malformed = malformed_;
-  if (generation_) beat.memory_used_bytes += generation_->requests.bytes();
+  if (generation_) {
+    beat.memory_used_bytes += generation_->requests.bytes();
+    beat.bounds = generation_->requests.Bounds();
+  }
   out_.ToScheduler(std::move(beat));
 }
 
@@ -287,7 +290,7 @@ void ServerCore::CheckInvariants() const {
   }
   generation_->CheckInvariants(out_);
   DSLIDE_CHECK(config_ && generation_->seat.config.cluster.slots == config_->cluster.slots);
-  DSLIDE_CHECK(generation_->seat.ticket_key == ticket_key_);
+  DSLIDE_CHECK(generation_->seat.keys == keys_);
   DSLIDE_CHECK(generation_->loaded || !load_.measures());
 }
 

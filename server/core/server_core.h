@@ -114,7 +114,7 @@ class ServerCore {
   void BeginNewLife(int64_t now_ms);
   void DropGeneration();
   void OnJoinReply(const Message& message, const JoinReply& reply);
-  void SetTicketKey(std::optional<HashKey> key);
+  void SetKeys(std::optional<ServerKeys> keys);
   void OnPlan(const Plan& plan, int64_t now_ms);
   void LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms);
   void FollowNextPlan(int64_t now_ms);
@@ -135,8 +135,8 @@ class ServerCore {
   std::string given_name_;        // by which the scheduler knows it
   std::optional<Config> config_;  // of the run that it has joined
   uint64_t train_samples_ = 0;
-  Incarnation scheduler_;              // the scheduler's life that was heard last
-  std::optional<HashKey> ticket_key_;  // of that life; none: it has not told it yet
+  Incarnation scheduler_;           // the scheduler's life that was heard last
+  std::optional<ServerKeys> keys_;  // of that life; none: it has not told it yet
   uint64_t malformed_ = 0;
   int64_t malformed_logged_ms_ = -kMalformedEveryMs;
   std::set<PeerId> malformed_answered_;  // since then

@@ -63,9 +63,12 @@ void ServerCore::DropGeneration() {
 void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   Result<Config> config = ParseSchedulersConfig(reply.config);
   if (!config.ok()) return out_.Exit(config.error());
-  if (HashKey key; reply.ticket_key.size() == key.size()) {
-    std::ranges::copy(reply.ticket_key, key.begin());
-    SetTicketKey(key);
+  ServerKeys keys;
+  if (reply.verify_key.size() == keys.tickets.bytes.size() &&
+      reply.receipt_key.size() == keys.receipts.size()) {
+    std::ranges::copy(reply.verify_key, keys.tickets.bytes.begin());
+    std::ranges::copy(reply.receipt_key, keys.receipts.begin());
+    SetKeys(keys);
   }
   const bool goes_on = config_ && message.envelope.run == out_.link().run() && *config_ == *config;
   if (goes_on && reply.name == given_name_) return;
@@ -85,9 +88,9 @@ void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   train_samples_ = reply.train_samples;
 }
 
-void ServerCore::SetTicketKey(std::optional<HashKey> key) {
-  ticket_key_ = key;
-  if (generation_) generation_->seat.ticket_key = key;
+void ServerCore::SetKeys(std::optional<ServerKeys> keys) {
+  keys_ = keys;
+  if (generation_) generation_->seat.keys = keys;
 }
 
 void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
@@ -131,7 +134,7 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
   executors = std::clamp<uint32_t>(executors, 1, config_->cluster.slots);
   const Config sized = SizedBy(plan.growth, *config_);
   generation_.emplace(
-      ServerSeat{sized, train_samples_, incarnation(), executors, plan, index, ticket_key_},
+      ServerSeat{sized, train_samples_, incarnation(), executors, plan, index, keys_},
       std::move(checkpoints), RequestLimits::For(identity_.memory_bytes, *config_));
   out_.set_plan_version(plan.version);
   ServerLoad load;

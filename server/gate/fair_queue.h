@@ -1,5 +1,5 @@
-// A queue of requests that no sender can take for itself: bounded by number and by bytes, and room
-// is made at the cost of whoever has the most bytes in it.
+// A queue of requests that no sender can take for itself: bounded by number and by bytes, in all
+// and of one sender, and room is made at the cost of the sender with the most bytes in it.
 //
 // Entries are in the order of their keys, and of Add() where keys are the same.
 // Invariant: at most `count` entries of at most `bytes` bytes.
@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -24,6 +25,7 @@ class FairQueue {
   struct Limits {
     size_t count = 0;
     uint64_t bytes = 0;
+    uint64_t bytes_of_sender = std::numeric_limits<uint64_t>::max();
   };
   explicit FairQueue(Limits limits) : limits_(limits) {}
 
@@ -31,6 +33,10 @@ class FairQueue {
   // in it than this one has with its value; or the value itself, if that does not make room.
   [[nodiscard]] std::vector<T> Add(uint64_t key, Incarnation sender, uint64_t bytes, T value) {
     std::vector<T> dropped;
+    if (BytesOf(sender) + bytes > limits_.bytes_of_sender) {
+      dropped.push_back(std::move(value));
+      return dropped;
+    }
     while (entries_.size() >= limits_.count || bytes_ + bytes > limits_.bytes) {
       const auto greatest = Greatest();
       if (bytes > limits_.bytes || !greatest || greatest->second <= BytesOf(sender) + bytes) {

@@ -1,8 +1,10 @@
 #include "server/gate/norm_bound.h"
 
-#include <algorithm>
+#include <fmt/core.h>
+
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace dslide {
 namespace {
@@ -22,9 +24,9 @@ std::optional<float> NormBound::BoundOf(Incarnation sender) const {
   for (const auto& [id, norms] : senders_) {
     if (!norms.counts()) continue;
     if (id == FingerprintOf(sender)) {
-      own = norms.percentile;
+      own = PercentileOf(norms);
     } else {
-      others.push_back(norms.percentile);
+      others.push_back(PercentileOf(norms));
     }
   }
   if (others.size() >= 2) {
@@ -58,6 +60,7 @@ bool NormBound::Takes(Incarnation sender, const BatchId& batch, float norm) {
     suspects_.erase(suspect);
   }
   Add(key, norm);
+  refusals_.erase(key);
   NoteTaken(key);
   return true;
 }
@@ -84,17 +87,24 @@ bool NormBound::TakesSuspect(Incarnation sender, const BatchId& batch, float nor
 void NormBound::Forget(Incarnation sender) {
   const Key key = FingerprintOf(sender);
   std::erase(recent_, key);
-  refused_.erase(key);
+  refusals_.erase(key);
 }
 
 bool NormBound::IsTraining(Key refused) {
-  refused_.insert(refused);
-  if (++refusals_ < kOnEnd) return false;
-  if (!std::ranges::all_of(recent_, [&](Key key) { return refused_.contains(key); })) {
-    return false;
+  if (!refusals_.contains(refused) && refusals_.size() >= kMostSenders) {
+    refusals_.erase(refusals_.begin());
   }
+  refusals_[refused]++;
+  size_t all = 0;
+  std::set<Key> senders(recent_.begin(), recent_.end());
+  for (const auto& [key, count] : refusals_) {
+    all += count;
+    senders.insert(key);
+  }
+  if (all < kOnEnd || 2 * refusals_.size() <= senders.size()) return false;
   senders_.clear();
   suspects_.clear();
+  refusals_.clear();
   return true;
 }
 
@@ -113,8 +123,16 @@ void NormBound::Add(Key id, float norm) {
 void NormBound::NoteTaken(Key sender) {
   recent_.push_back(sender);
   if (recent_.size() > kRecent) recent_.pop_front();
-  refused_.clear();
-  refusals_ = 0;
+}
+
+std::string NormBound::Basis() const {
+  std::string text;
+  size_t shown = 0;
+  for (const auto& [key, sender] : senders_) {
+    if (!sender.counts() || shown++ == kShownSenders) continue;
+    text += fmt::format("{}{:08x} {:.3g}", text.empty() ? "" : ", ", key, sender.percentile);
+  }
+  return text;
 }
 
 }  // namespace dslide

@@ -13,18 +13,23 @@
 //                                        kNewFactor x its, if the sender has none
 //   none                                 kFewFactor x the sender's own percentile; none at first
 //
+// A percentile below the typical norm of such numbers counts as that: a worker that is there first
+// cannot shut out all others by numbers near 0.
+//
 // A large batch need not be a lie: its samples may be large. The batch is trained again, and is
 // taken when a second worker sends it alike, or the only worker for the kTries-th time. If a second
-// worker sends it within the bound, and kFactor times smaller, the first one has lied. If every
-// sender of late is refused, for kOnEnd batches on end, it is the training that has changed, and
+// worker sends it within the bound, and kFactor times smaller, the first one has lied. Refusals of
+// a sender count until one of its batches is within the bound. If there are kOnEnd of them, of more
+// than half of the senders of late, it is the training that has changed, or the others have lied:
 // the bound is learned anew.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,6 +52,9 @@ class NormBound {
   static constexpr size_t kMostSenders = 256;    // whose norms are kept: those of late
   static constexpr size_t kMostSuspects = 1024;  // batches
 
+  // `typical`: the norm that such numbers have in most models.
+  explicit NormBound(float typical = 0) : typical_(typical) {}
+
   // Whether a batch with this largest norm is taken. Rows of zeros say nothing. Infinity is too
   // large from the first batch on.
   [[nodiscard]] bool Takes(Incarnation sender, const BatchId& batch, float norm);
@@ -59,6 +67,11 @@ class NormBound {
 
   // None: nothing is too large yet.
   std::optional<float> BoundOf(Incarnation sender) const;
+
+  // For people, who has set the bounds: the keys' fingerprints with their percentiles, as
+  // "0a1b2c3d 1.5, 1b2c3d4e 0.7"; of many the first kShownSenders. "": nobody has.
+  static constexpr size_t kShownSenders = 8;
+  std::string Basis() const;
 
   // Whether batches that were too large wait for a second worker.
   bool has_suspects() const { return !suspects_.empty(); }
@@ -90,13 +103,14 @@ class NormBound {
   bool IsTraining(Key refused);
   void Add(Key sender, float norm);
   void NoteTaken(Key sender);
+  float PercentileOf(const Sender& sender) const { return std::max(sender.percentile, typical_); }
 
+  float typical_;
   std::map<Key, Sender> senders_;
   std::map<BatchId, Suspect> suspects_;
   std::map<BatchId, float> accepted_;  // suspects that were taken, which may begin again
   std::deque<Key> recent_;             // senders of the last batches that were taken
-  std::set<Key> refused_;              // senders since then
-  size_t refusals_ = 0;                // since then
+  std::map<Key, size_t> refusals_;     // of senders, since a batch of theirs was within the bound
   std::vector<Lie> lies_;
   uint64_t turn_ = 0;
 };

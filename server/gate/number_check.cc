@@ -265,6 +265,20 @@ void NumberCheck::NoteReply(Incarnation sender, const BatchId& batch, const Acti
   open.log_sums = reply.max;
 }
 
+std::string NumberCheck::Bounds() const {
+  std::string text;
+  const auto add = [&](const char* what, const NormBound& bound) {
+    const std::string basis = bound.Basis();
+    if (!basis.empty()) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, basis);
+  };
+  add("features", features_);
+  add("h", hidden_);
+  add("weights", weights_);
+  add("gradient", gradient_);
+  add("dense", dense_);
+  return text;
+}
+
 void NumberCheck::DropWorker(Incarnation worker) {
   for (NormBound* bound : {&features_, &hidden_, &weights_, &gradient_, &dense_}) {
     bound->Forget(worker);

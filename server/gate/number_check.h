@@ -56,6 +56,9 @@ class NumberCheck {
   void NoteInRange(Incarnation sender, const Body& request, ServerOutbox* out);
   void DropWorker(Incarnation worker);
 
+  // For people, who has set the bounds: "features: KEY NORM, ...; h: ...". "": nobody has.
+  std::string Bounds() const;
+
  private:
   static constexpr size_t kMostOpen = 2048;                // batches
   static constexpr size_t kMostNumbers = size_t{4} << 20;  // of all batches
@@ -75,7 +78,9 @@ class NumberCheck {
                     float norm, ServerOutbox* out);
   Open& Remember(const Key& key);
 
-  NormBound features_, hidden_, weights_, gradient_, dense_;
+  // What such numbers typically are: rows of data and activations about 1 long, and so the product
+  // of an error and a row; means over a batch are smaller.
+  NormBound features_{1}, hidden_{1}, weights_{1}, gradient_{0.1f}, dense_{0.01f};
   // By the kind of reply; infinity: it was out of range. An EmbedReply in range says nothing about
   // the ActiveReply to the same batch.
   std::array<NormBound, 3> replies_;

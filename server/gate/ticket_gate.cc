@@ -10,13 +10,13 @@ namespace dslide {
 // greets servers with the ticket of the batch that it trains.
 struct TicketGate::Claim {
   BatchId batch;
-  uint64_t ticket;
+  const Bytes& ticket;
   bool may_train;
   bool may_evaluate;
 
-  bool Fits(const HashKey& key, Incarnation worker) const {
-    return (may_train && ticket == TicketOf(key, worker, LeaseKind::kTrain, batch)) ||
-           (may_evaluate && ticket == TicketOf(key, worker, LeaseKind::kEvaluate, batch));
+  bool Fits(const VerifyKey& key, Incarnation worker) const {
+    return (may_train && IsTicket(key, ticket, worker, LeaseKind::kTrain, batch)) ||
+           (may_evaluate && IsTicket(key, ticket, worker, LeaseKind::kEvaluate, batch));
   }
 };
 
@@ -49,8 +49,8 @@ std::string TicketGate::Check(Incarnation worker, Body* request, const ServerSea
 
 std::string TicketGate::WhyRefused(Incarnation worker, const Claim& claim, const ServerSeat& seat,
                                    ServerOutbox* out) {
-  if (!seat.ticket_key) return "the scheduler has not told this server yet how to check tickets";
-  if (claim.Fits(*seat.ticket_key, worker)) return "";
+  if (!seat.keys) return "the scheduler has not told this server yet how to check tickets";
+  if (claim.Fits(seat.keys->tickets, worker)) return "";
   out->NoteOffence(Offence{worker.value, claim.batch, "sent a ticket that does not fit its batch",
                            claim.ticket});
   return fmt::format("the ticket is not of batch {}.{}.{} and this worker", claim.batch.epoch,

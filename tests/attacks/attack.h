@@ -27,6 +27,7 @@ struct On {
   bool synchronous = false;  // in synchronous training with audits
   int workers = 2;           // honest ones
   bool stays = false;        // it goes on while the run is asked to stop
+  bool first = false;        // it is in the run before honest workers come (implies `alone`)
   int times = 1;             // it takes so many times as long as others
   bool quick = false;        // one of those that ctest runs
 };
@@ -71,6 +72,10 @@ namespace liar_attacks {
 std::vector<Attack> All();
 }
 namespace server_attacks {
+std::vector<Attack> All();
+}
+
+namespace insider_attacks {
 std::vector<Attack> All();
 }
 

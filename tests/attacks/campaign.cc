@@ -29,7 +29,7 @@ std::vector<Group> GroupsOf(const std::vector<const Attack*>& attacks,
   std::vector<Group> groups;
   for (const Attack* attack : attacks) {
     const GroundOptions options = GroundOf(*attack, campaign.plain, campaign.synchronous);
-    const bool alone = attack->on.alone || campaign.alone;
+    const bool alone = attack->on.alone || attack->on.first || campaign.alone;
     const std::string name = alone ? attack->name : campaign.together ? "all" : FamilyOf(*attack);
     const auto same = std::ranges::find_if(
         groups, [&](const Group& group) { return group.name == name && group.options == options; });
@@ -60,6 +60,18 @@ void PrintLine(const Attack& attack, const Outcome& outcome, const std::string& 
 constexpr std::string_view kVerdict = "verdict ";
 constexpr std::string_view kClean = "clean ";
 
+// What a run of these options is like when nobody attacks it.
+struct Clean {
+  double p_at_1 = 0;
+  double rate = 1;  // samples a second
+};
+
+// The same cluster with its workers there from the beginning.
+GroundOptions WithoutWait(GroundOptions options) {
+  options.waits = false;
+  return options;
+}
+
 void Verdict(const std::string& name, bool good) {
   fmt::print("{}{} {}\n", kVerdict, good ? "ok" : "FAILED", name);
 }
@@ -67,7 +79,7 @@ void Verdict(const std::string& name, bool good) {
 // All that is done on the clusters of one group; in a process of its own.
 class GroupRun {
  public:
-  GroupRun(const Group& group, const CampaignOptions& campaign, double clean)
+  GroupRun(const Group& group, const CampaignOptions& campaign, const Clean& clean)
       : group_(group), campaign_(campaign), clean_(clean) {}
 
   Status Run() {
@@ -91,25 +103,26 @@ class GroupRun {
                group_.options.encrypted ? "encrypted" : "plaintext",
                group_.options.synchronous ? "synchronous" : "asynchronous", group_.options.workers,
                ending.p_at_1, rate);
-    fmt::print("{}{}\n", kClean, ending.p_at_1);
+    fmt::print("{}{} {}\n", kClean, ending.p_at_1, rate);
     return {};
   }
 
   // As many attacks as the ground stands.
   void Strike(Ground* ground) {
     const size_t first = next_;
-    double rate = CalmRate(ground);
+    const bool waits = group_.options.waits;
+    double rate = waits ? clean_.rate : CalmRate(ground);
     std::vector<Outcome> outcomes;
     do {
-      outcomes.push_back(
-          Try(*group_.attacks[next_++], ground, campaign_.run_ms, rate, campaign_.limits));
+      outcomes.push_back((waits ? TryFirst : Try)(*group_.attacks[next_++], ground,
+                                                  campaign_.run_ms, rate, campaign_.limits));
       rate = std::max(1.0, outcomes.back().rate_after);
     } while (outcomes.back().dead.empty() && outcomes.back().fit && next_ < group_.attacks.size());
     const Ending ending = ground->End();
     std::vector<std::string> faults;
     if (!ending.fault.empty()) faults.push_back(ending.fault);
-    if (ending.p_at_1 < clean_ - campaign_.limits.points) {
-      faults.push_back(fmt::format("P@1 {:.2f}, clean {:.2f}", ending.p_at_1, clean_));
+    if (ending.p_at_1 < clean_.p_at_1 - campaign_.limits.points) {
+      faults.push_back(fmt::format("P@1 {:.2f}, clean {:.2f}", ending.p_at_1, clean_.p_at_1));
     }
     const double told = outcomes.back().told_p_at_1;
     if (told >= 0 && told < ending.p_at_1 - campaign_.limits.told_points) {
@@ -143,7 +156,7 @@ class GroupRun {
 
   const Group& group_;
   const CampaignOptions& campaign_;
-  double clean_;
+  Clean clean_;
   size_t next_ = 0;
 };
 
@@ -152,9 +165,9 @@ class Campaign {
   explicit Campaign(const CampaignOptions& options) : options_(options) {}
 
   Status Run(const std::vector<Group>& groups) {
-    for (const Group& group : groups) clean_.try_emplace(group.options, 0.0);
+    for (const Group& group : groups) clean_.try_emplace(WithoutWait(group.options));
     std::vector<Group> clean;
-    for (const auto& [options, p_at_1] : clean_) clean.push_back({"clean", options, {}});
+    for (const auto& [options, run] : clean_) clean.push_back({"clean", options, {}});
     RunAll(clean);
     if (!failures_.empty()) return Failed("a clean run fails");
     PrintHead();
@@ -181,7 +194,7 @@ class Campaign {
     if (pid == 0) {
       DieWithParent();
       DSLIDE_CHECK(std::freopen(output.c_str(), "w", stdout) != nullptr);
-      const Status status = GroupRun(group, options_, clean_.at(group.options)).Run();
+      const Status status = GroupRun(group, options_, clean_.at(WithoutWait(group.options))).Run();
       if (!status.ok()) fmt::print("{}: {}\n", group.name, status.error().message);
       std::fflush(stdout);
       _exit(status.ok() ? 0 : 1);
@@ -205,7 +218,8 @@ class Campaign {
 
   void Take(const Group& group, const std::string& line) {
     if (line.starts_with(kClean)) {
-      clean_[group.options] = std::stod(line.substr(kClean.size()));
+      std::istringstream figures(line.substr(kClean.size()));
+      figures >> clean_[group.options].p_at_1 >> clean_[group.options].rate;
     } else if (line.starts_with(kVerdict)) {
       const std::string verdict = line.substr(kVerdict.size());
       if (verdict.starts_with("ok ")) {
@@ -221,7 +235,7 @@ class Campaign {
   const CampaignOptions& options_;
   TempDirectory directory_;
   int outputs_ = 0;
-  std::map<GroundOptions, double> clean_;
+  std::map<GroundOptions, Clean> clean_;
   std::map<pid_t, std::pair<const Group*, std::string>> running_;
   size_t passed_ = 0;
   std::vector<std::string> failures_;

@@ -79,7 +79,7 @@ bool IsHonest(const nlohmann::json& member) {
 
 GroundOptions GroundOf(const Attack& attack, bool all_plain, bool all_synchronous) {
   return {!attack.on.plain && !all_plain, attack.on.synchronous || all_synchronous,
-          attack.on.workers};
+          attack.on.workers, attack.on.first};
 }
 
 Ground::Ground(const GroundOptions& options) : options_(options) {
@@ -88,6 +88,7 @@ Ground::Ground(const GroundOptions& options) : options_(options) {
 }
 
 Ground::~Ground() {
+  workers_.clear();
   train_.reset();
   KillMembers();
 }
@@ -103,7 +104,7 @@ void Ground::KillMembers() const {
 
 Arguments Ground::Settings() const {
   Arguments settings = {"--servers", std::to_string(kServers), "--workers",
-                        std::to_string(options_.workers)};
+                        std::to_string(options_.waits ? 0 : options_.workers)};
   const auto set = [&](const std::string& assignment) {
     settings.insert(settings.end(), {"--set", assignment});
   };
@@ -126,20 +127,48 @@ Arguments Ground::Settings() const {
 }
 
 Status Ground::Begin(const std::vector<const Attack*>& attacks) {
-  // The workers wait after every batch: many of them wait longer.
-  train_ = run_.Train(
-      Settings(), fmt::format("worker.before-report=delay:{}", std::max(10, 5 * options_.workers)));
-  const auto has_learned = [&] {
-    const nlohmann::json status = run_.Status();
-    return status.is_object() && status.value("p_at_1", 0.0) >= kLearned;
+  train_ = run_.Train(Settings(), Delay());
+  const auto is_ready = [&](const nlohmann::json& status) {
+    if (!options_.waits) return status.value("p_at_1", 0.0) >= kLearned;
+    const auto members = status.value("members", nlohmann::json::array());
+    return std::ranges::count_if(members, [](const auto& member) {
+             return member.value("role", "") == "server";
+           }) == kServers;
   };
-  const bool trains = WaitFor([&] { return has_learned() || !train_->Running(); }, kBeginMs);
-  if (!trains || !train_->Running()) return Failed("the cluster does not train\n" + LastLines());
+  if (!Awaits(is_ready)) return Failed("the cluster does not train\n" + LastLines());
   for (const pid_t pid : Descendants(train_->pid())) {
     const std::string name = ArgumentOf(pid, "--name");
     members_[name.empty() ? "scheduler" : name] = pid;
   }
   return DrawKeys(attacks);
+}
+
+// Workers wait after every batch: many of them wait longer.
+std::string Ground::Delay() const {
+  return fmt::format("worker.before-report=delay:{}", std::max(10, 5 * options_.workers));
+}
+
+// False: the run has ended, or kBeginMs have passed before it is in this state.
+bool Ground::Awaits(const std::function<bool(const nlohmann::json& status)>& state) const {
+  const auto is_there = [&] {
+    const nlohmann::json status = run_.Status();
+    return status.is_object() && state(status);
+  };
+  return WaitFor([&] { return is_there() || !train_->Running(); }, kBeginMs) && train_->Running();
+}
+
+bool Ground::BringWorkers() {
+  for (int i = 1; i <= options_.workers; ++i) {
+    Arguments arguments = {"--name", fmt::format("worker-{}", i)};
+    if (options_.encrypted) {
+      arguments.insert(arguments.end(), {"--key", run_.run_directory() + "/keys/worker.key"});
+    } else {
+      arguments.insert(arguments.end(), {"--scheduler", run_.SchedulerAddress()});
+    }
+    workers_.push_back(run_.Start("dslide-worker", arguments, Delay()));
+  }
+  return Awaits(
+      [](const nlohmann::json& status) { return status.value("p_at_1", 0.0) >= kLearned; });
 }
 
 Status Ground::DrawKeys(const std::vector<const Attack*>& attacks) {
@@ -205,6 +234,9 @@ std::vector<std::string> Ground::Dead() const {
   std::vector<std::string> dead;
   for (const auto& [name, pid] : members_) {
     if (IsGone(pid)) dead.push_back(name);
+  }
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (!workers_[i]->Running()) dead.push_back(fmt::format("worker-{}", i + 1));
   }
   return dead;
 }

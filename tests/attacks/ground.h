@@ -19,6 +19,7 @@ struct GroundOptions {
   bool encrypted = true;
   bool synchronous = false;
   int workers = 2;
+  bool waits = false;  // honest workers come when BringWorkers() is called
 
   auto operator<=>(const GroundOptions&) const = default;
 };
@@ -45,8 +46,11 @@ class Ground {
   explicit Ground(const GroundOptions& options);
   ~Ground();
 
-  // Starts the cluster, draws a key for each of the attacks, and waits until it has learned.
+  // Starts the cluster, draws a key for each of the attacks, and waits until it has learned; a
+  // ground that waits, until it has its servers.
   Status Begin(const std::vector<const Attack*>& attacks);
+  // Starts the honest workers of a ground that waits. False: they do not get the model to learn.
+  bool BringWorkers();
 
   // Runs `dslide status`.
   Reading Look();
@@ -80,6 +84,8 @@ class Ground {
   Arguments Settings() const;
   Status DrawKeys(const std::vector<const Attack*>& attacks);
   Arguments Access() const;
+  bool Awaits(const std::function<bool(const nlohmann::json& status)>& state) const;
+  std::string Delay() const;
   void KillMembers() const;
   std::string AskToStop();
   std::string Continue(uint64_t epochs);
@@ -89,6 +95,7 @@ class Ground {
   TestRun run_;
   std::unique_ptr<Process> train_;
   std::map<std::string, pid_t> members_;
+  std::vector<std::unique_ptr<Process>> workers_;  // of a ground that waits
   std::vector<std::unique_ptr<Process>> attackers_;
   int strikes_ = 0;
 };

@@ -21,9 +21,13 @@ struct LyingServerOptions {
   // Its answer to a peer; nullopt: silence. Greetings of workers and the scheduler's probe are
   // answered as they should be before.
   std::function<std::optional<Body>(const Body& request, const Config& config)> answer;
+  // Hears every message of a peer, greetings included.
+  std::function<void(const Envelope& envelope)> hear;
   // Without slots for some seconds it leaves and joins again: newcomers do not always get some.
   bool wants_slots = true;
   bool drains = false;  // it asks to hand its slots over once it has some
+  // Each life has another name and listens at another port.
+  bool changes_name = false;
 };
 
 // Until the strike's time is over, or the time of one attack after it got slots. Says what became

@@ -94,8 +94,14 @@ std::optional<CurvePeer> Strike::To(const std::optional<PublicKey>& peer) const 
 
 Incarnation Strike::Draw() const { return DrawIncarnation(keys_); }
 
-void Strike::Say(const std::string& line) { said_.push_back(line); }
-void Strike::Breach(const std::string& line) { breaches_.push_back(line); }
+void Strike::Say(const std::string& line) {
+  const std::lock_guard lock(lines_);
+  said_.push_back(line);
+}
+void Strike::Breach(const std::string& line) {
+  const std::lock_guard lock(lines_);
+  breaches_.push_back(line);
+}
 
 void Strike::Report() const {
   for (const std::string& line : said_) fmt::print("says {}\n", line);

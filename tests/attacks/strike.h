@@ -5,6 +5,7 @@
 // attack's effect and not to the CPU that the attacker itself burns.
 #pragma once
 
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -65,7 +66,7 @@ class Strike {
   // Incarnations of the attacker's key, and such as those of its `index`th life.
   Incarnation Draw() const;
 
-  // A remark for the table.
+  // A remark for the table. Any thread may call it, and Breach().
   void Say(const std::string& line);
   // Something that must not work has worked: the attack counts as failed, whatever it did.
   void Breach(const std::string& line);
@@ -80,6 +81,7 @@ class Strike {
   Random random_;
   int64_t end_ms_;
   double next_ms_ = 0;
+  std::mutex lines_;  // guards the next two
   std::vector<std::string> said_;
   std::vector<std::string> breaches_;
 };

@@ -48,6 +48,26 @@ class Trial {
         rate_before_(rate_before),
         limits_(limits) {}
 
+  Outcome RunFirst() {
+    memory_ = ground_->Memory();
+    const auto attacker = StartStrike(ground_->Look());
+    Watch([&] { return !attacker->Running(); }, run_ms_);
+    if (!ground_->BringWorkers()) Fault("honest workers do not learn");
+    const double rate = CalmRate(ground_);
+    outcome_.goodput = rate / rate_before_;
+    outcome_.goodput_after = outcome_.goodput;
+    outcome_.rate_after = rate;
+    outcome_.memory_mb = Growth(memory_, ground_->Memory());
+    outcome_.dead = ground_->Dead();
+    Watch([&] { return !attacker->Running(); }, run_ms_ * attack_.on.times + kOverdueMs);
+    if (attacker->Running()) Fault("the attacker does not end");
+    (void)Hear(attacker->Output());
+    const Reading after = ground_->Look();
+    answer_limit_ms_ = limits_.answer_ms;
+    Judge(after);
+    return outcome_;
+  }
+
   Outcome Run() {
     memory_ = ground_->Memory();
     const uint64_t log = ground_->LogBytes();
@@ -72,12 +92,16 @@ class Trial {
   }
 
  private:
+  std::unique_ptr<Process> StartStrike(const Reading& before) {
+    const int64_t ms = run_ms_ * attack_.on.times + (attack_.on.stays ? kStaysMs : 0);
+    return ground_->Strike({"--strike", attack_.name, "--milliseconds", std::to_string(ms)},
+                           before);
+  }
+
   void RunStrike(const Reading& before) {
     const int64_t began_ms = MonotonicMillis();
     const double scheduler_s = ground_->SchedulerCpuSeconds();
-    const int64_t ms = run_ms_ * attack_.on.times + (attack_.on.stays ? kStaysMs : 0);
-    auto attacker =
-        ground_->Strike({"--strike", attack_.name, "--milliseconds", std::to_string(ms)}, before);
+    auto attacker = StartStrike(before);
     const auto look = [&] {
       outcome_.memory_mb = std::max(outcome_.memory_mb, Growth(memory_, ground_->Memory()));
       return !attacker->Running();
@@ -89,19 +113,25 @@ class Trial {
     } else if (attacker->Wait(0) != 0) {
       Fault(fmt::format("the attacker ended with {}: {}", *attacker->Wait(0), attacker->Errors()));
     }
-    double cpu_seconds = 0;
-    std::istringstream lines(attacker->Output());
-    for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with("says ")) outcome_.said.push_back(line.substr(5));
-      if (line.starts_with("breach ")) Fault(line.substr(7));
-      if (line.starts_with("cpu ")) cpu_seconds = std::stod(line.substr(4));
-    }
+    const double cpu_seconds = Hear(attacker->Output());
     // A quick attack has effects for longer.
     const int64_t least_ms = std::min(run_ms_, kReferenceMs);
     Watch([&] { return MonotonicMillis() - began_ms >= least_ms; }, least_ms);
     const auto took_ms = static_cast<double>(MonotonicMillis() - began_ms);
     outcome_.cpu_share = 1000 * cpu_seconds / took_ms;
     outcome_.scheduler_share = 1000 * (ground_->SchedulerCpuSeconds() - scheduler_s) / took_ms;
+  }
+
+  // Takes what the attacker has said; returns the CPU seconds that it has used.
+  double Hear(const std::string& output) {
+    double cpu_seconds = 0;
+    std::istringstream lines(output);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("says ")) outcome_.said.push_back(line.substr(5));
+      if (line.starts_with("breach ")) Fault(line.substr(7));
+      if (line.starts_with("cpu ")) cpu_seconds = std::stod(line.substr(4));
+    }
+    return cpu_seconds;
   }
 
   // Until honest workers are as fast as before, or for ten seconds.
@@ -173,6 +203,11 @@ class Trial {
 };
 
 }  // namespace
+
+Outcome TryFirst(const Attack& attack, Ground* ground, int64_t run_ms, double rate_before,
+                 const Limits& limits) {
+  return Trial(attack, ground, run_ms, rate_before, limits).RunFirst();
+}
 
 double CalmRate(Ground* ground) {
   const Reading from = ground->Look();

@@ -93,7 +93,8 @@ TEST_CASE("offenders: who claims batches trains nothing, counts nothing, and is 
   std::vector<Message> heard;
   const Message joined = scheduler.Ask(join, &heard);
   REQUIRE(std::holds_alternative<JoinReply>(joined.body));
-  CHECK(std::get<JoinReply>(joined.body).ticket_key.empty());
+  CHECK(std::get<JoinReply>(joined.body).verify_key.empty());
+  CHECK(std::get<JoinReply>(joined.body).receipt_key.empty());
   scheduler.run = joined.envelope.run;
   std::optional<Plan> plan;
   for (int i = 0; i < 100 && !plan; ++i) {

@@ -26,7 +26,10 @@ RunInputs SimScheduler::Inputs(RunId run) const {
   inputs.test = world_.setup.with_test ? &world_.setup.test : nullptr;
   inputs.checkpoint_directory = kCheckpoints;
   const uint64_t secret[] = {incarnation_.value, SubSeed(incarnation_.value, 1)};
-  std::memcpy(inputs.ticket_key.data(), secret, sizeof(secret));
+  std::memcpy(inputs.receipt_secret.data(), secret, sizeof(secret));
+  SigningKey::Seed seed = {};
+  std::memcpy(seed.data(), secret, sizeof(secret));
+  inputs.ticket_key = SigningKey::FromSeed(seed);
   for (const LedgerEntry& entry : world_.disk.ledger) inputs.ledger.Apply(entry);
   if (const SimCheckpoint* newest = world_.disk.Newest()) {
     inputs.checkpoint = newest->manifest;

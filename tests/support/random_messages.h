@@ -44,8 +44,9 @@ class RandomMessages {
   }
   JoinReply Make(JoinReply) {
     JoinReply reply{Text(), Text(), random_.Next(), random_.Next()};
-    for (size_t i = 16 * random_.Below(2); i > 0; --i) {
-      reply.ticket_key.push_back(static_cast<uint8_t>(U32()));
+    if (random_.Below(2) == 1) {
+      reply.verify_key = BytesOf(32);
+      reply.receipt_key = BytesOf(16);
     }
     return reply;
   }
@@ -65,6 +66,7 @@ class RandomMessages {
                    U32(),          random_.Next(), U32(),          {},
                    random_.Next(), U32(),          U32()};
     if (random_.Below(2) == 1) beat.load = Load(Size());
+    beat.bounds = Text();
     return beat;
   }
   LoadReport Load(size_t slots) {
@@ -87,7 +89,7 @@ class RandomMessages {
       const uint32_t samples = static_cast<uint32_t>(Size());  // of a batch without rows
       grant.batches.push_back(
           {U32(), random_.Next(), Rows(rows), Rows(rows), rows == 0 ? samples : 0});
-      grant.batches.back().ticket = random_.Next();
+      grant.batches.back().ticket = Ticket();
     }
     return grant;
   }
@@ -100,11 +102,12 @@ class RandomMessages {
     if (random_.Below(2) == 1) done.predictions = TopK(done.samples);
     if (random_.Below(2) == 1) done.bytes_by_kind = Numbers(kKinds);
     done.receipts = random_.Next();
+    for (size_t i = Size(); i > 0; --i) done.loss_parts.push_back(Double());
     return done;
   }
   EmbedRequest Make(EmbedRequest) {
-    return {Batch(),   random_.Below(2) == 1, Rows(Size()), random_.Below(2) == 1, random_.Next(),
-            HasDense()};
+    return {Batch(), random_.Below(2) == 1, Rows(Size()), random_.Below(2) == 1, HasDense(),
+            Ticket()};
   }
   EmbedReply Make(EmbedReply) {
     EmbedReply reply{MatrixOf(Size())};
@@ -115,7 +118,7 @@ class RandomMessages {
     const size_t rows = Size();
     ActiveQuery query{Batch(),       MatrixOf(rows), Rows(rows),
                       Numbers(rows), U32(),          random_.Below(2) == 1};
-    query.ticket = random_.Next();
+    query.ticket = Ticket();
     return query;
   }
   ActiveReply Make(ActiveReply) { return Active(Size()); }
@@ -189,7 +192,7 @@ class RandomMessages {
     }
     return report;
   }
-  Offence Make(Offence) { return {random_.Next(), Batch(), Text(), random_.Next()}; }
+  Offence Make(Offence) { return {random_.Next(), Batch(), Text(), Ticket()}; }
   Ack Make(Ack) { return {}; }
   DropBatches Make(DropBatches) { return {Incarnation{random_.Next()}}; }
   TopKRequest Make(TopKRequest) {
@@ -200,7 +203,7 @@ class RandomMessages {
             Rows(random_.Below(2) == 1 ? rows : 0),
             Float(),
             Batch(),
-            random_.Next()};
+            Ticket()};
   }
   TopKReply Make(TopKReply) { return TopK(Size()); }
   CheckpointRequest Make(CheckpointRequest) {
@@ -244,6 +247,13 @@ class RandomMessages {
   }
   // No logarithm or cosine: the same on every machine.
   double Double() { return static_cast<double>(random_.Below(1 << 30)) / (1 << 20) - 512; }
+  Bytes BytesOf(size_t n) {
+    Bytes bytes(n);
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(U32());
+    return bytes;
+  }
+  // Of any size, as a stranger may send one.
+  Bytes Ticket() { return BytesOf(random_.Below(2) == 1 ? 64 : Size()); }
   std::vector<float> Floats(size_t n) {
     std::vector<float> result(n);
     for (float& value : result) value = Float();

@@ -6,13 +6,15 @@
 namespace dslide::receipts_test {
 namespace {
 
+Bytes TicketOf(uint32_t index) { return Bytes(64, static_cast<uint8_t>(50 + index)); }
+
 LeaseGrant Ticketed(LeaseGrant grant) {
-  for (LeaseBatch& batch : grant.batches) batch.ticket = 500 + batch.index;
+  for (LeaseBatch& batch : grant.batches) batch.ticket = TicketOf(batch.index);
   return grant;
 }
 
 // The ticket that a request shows; none: it begins nothing.
-std::optional<uint64_t> TicketIn(const Body& request) {
+std::optional<Bytes> TicketIn(const Body& request) {
   if (const auto* embed = std::get_if<EmbedRequest>(&request)) return embed->ticket;
   if (const auto* top = std::get_if<TopKRequest>(&request)) return top->ticket;
   return std::nullopt;
@@ -25,7 +27,7 @@ TEST_CASE_FIXTURE(WorkerFixture,
   for (int stage = 0; stage < 4; ++stage) {
     REQUIRE(requests.size() == 2);
     for (const auto& request : requests) {
-      if (stage == 0) CHECK(TicketIn(request.message.body) == 500);
+      if (stage == 0) CHECK(TicketIn(request.message.body) == TicketOf(0));
       receipt = stage < 3 ? 0 : uint64_t{0x10} << request.to;
       (void)Server(request, Answer(request.message.body));
     }
@@ -42,7 +44,7 @@ TEST_CASE_FIXTURE(WorkerFixture, "an evaluation shows its ticket twice, and has 
   for (int stage = 0; stage < 2; ++stage) {
     REQUIRE(requests.size() == 2);
     for (const auto& request : requests) {
-      CHECK(TicketIn(request.message.body) == 500);
+      CHECK(TicketIn(request.message.body) == TicketOf(0));
       receipt = stage == 0 ? 0 : uint64_t{0x10} << request.to;
       (void)Server(request, Answer(request.message.body));
     }
@@ -62,7 +64,7 @@ TEST_CASE_FIXTURE(OneServer, "the receipt of a push is not of the batch that goe
   auto push = Requests(Server(query[0], Answer(query[0].message.body)));
   REQUIRE(push.size() == 1);
   REQUIRE(As<EmbedPush>(push[0]).next);
-  CHECK(As<EmbedPush>(push[0]).next->ticket == 502);
+  CHECK(As<EmbedPush>(push[0]).next->ticket == TicketOf(2));
   receipt = 0x77;
   auto next = Server(push[0], Answer(push[0].message.body));
   REQUIRE(ToScheduler<BatchDone>(next).size() == 1);
@@ -99,7 +101,7 @@ TEST_CASE_FIXTURE(WorkerFixture,
   for (int stage = 0; stage < 4; ++stage) {
     REQUIRE(requests.size() == 2);
     for (const auto& request : requests) {
-      if (stage == 0) CHECK(TicketIn(request.message.body) == 500);
+      if (stage == 0) CHECK(TicketIn(request.message.body) == TicketOf(0));
       receipt = stage < 3 ? 0 : uint64_t{0x100} << request.to;
       (void)Server(request, Answer(request.message.body));
     }

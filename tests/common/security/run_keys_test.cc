@@ -357,13 +357,53 @@ TEST_CASE_FIXTURE(Fixture, "run keys: what two processes change at a time both c
   REQUIRE(mallory.ok());
   // Each works by what it read before the other's change.
   REQUIRE(command.Revoke("alice").ok());
-  REQUIRE(scheduler.Quarantine(KeyPairOf(*mallory->secret_key).public_key, kNow).ok());
+  REQUIRE(scheduler.Quarantine(KeyPairOf(*mallory->secret_key).public_key, {}, kNow).ok());
   REQUIRE(command.Allow(Worker("bob"), std::nullopt).ok());
   const RunKeys after = *RunKeys::Open(run);
   CHECK(after.ring().Find(KeyPairOf(*alice->secret_key).public_key) == nullptr);
   const Grant* liar = after.ring().Find(KeyPairOf(*mallory->secret_key).public_key);
   REQUIRE(liar != nullptr);
   CHECK(liar->quarantined_s == kNow);
+}
+
+TEST_CASE_FIXTURE(Fixture, "run keys: a quarantine ends with a key on whose word it rests") {
+  RunKeys keys = Draw();
+  const auto server = [&](const char* name) {
+    Grant grant = Worker(name);
+    grant.role = KeyRole::kServer;
+    const auto key = keys.Allow(grant, std::nullopt);
+    REQUIRE(key.ok());
+    return KeyPairOf(*key->secret_key).public_key;
+  };
+  const PublicKey first = server("first"), second = server("second");
+  const auto alice = keys.Allow(Worker("alice"), std::nullopt);
+  const auto bob = keys.Allow(Worker("bob"), std::nullopt);
+  REQUIRE(alice.ok());
+  REQUIRE(bob.ok());
+  const PublicKey accused = KeyPairOf(*alice->secret_key).public_key;
+  const PublicKey seen = KeyPairOf(*bob->secret_key).public_key;
+  REQUIRE(keys.Quarantine(accused, {FingerprintOf(first), FingerprintOf(second)}, kNow).ok());
+  REQUIRE(keys.Quarantine(seen, {}, kNow).ok());
+  CHECK(keys.LiftUnfounded()->empty());
+  const auto in_quarantine = [&](const PublicKey& key) {
+    return RunKeys::Open(run)->ring().Find(key)->quarantined_s != 0;
+  };
+  CHECK(in_quarantine(accused));
+  SUBCASE("that is replaced") {
+    REQUIRE(keys.Rotate("second", kNow, kNow + 1).ok());
+    CHECK(keys.LiftUnfounded()->empty());
+  }
+  SUBCASE("that is revoked") {
+    REQUIRE(keys.Revoke("second").ok());
+    CHECK(*keys.LiftUnfounded() == std::vector<std::string>{"alice"});
+    CHECK_FALSE(in_quarantine(accused));
+  }
+  SUBCASE("that has lied itself") {
+    REQUIRE(keys.Quarantine(first, {}, kNow).ok());
+    CHECK(*keys.LiftUnfounded() == std::vector<std::string>{"alice"});
+    CHECK_FALSE(in_quarantine(accused));
+  }
+  CHECK(in_quarantine(seen));
 }
 
 TEST_CASE_FIXTURE(Fixture, "run keys: nobody takes the scheduler's place") {
@@ -388,7 +428,7 @@ TEST_CASE_FIXTURE(Fixture, "run keys: a rotated key is as good as the one before
   lent.expires_s = kNow + 100;
   const auto first = keys.Allow(lent, std::nullopt);
   REQUIRE(first.ok());
-  REQUIRE(keys.Quarantine(KeyPairOf(*first->secret_key).public_key, kNow).ok());
+  REQUIRE(keys.Quarantine(KeyPairOf(*first->secret_key).public_key, {}, kNow).ok());
   const auto second = keys.Rotate("alice", kNow + 500, kNow + 500);
   REQUIRE(second.ok());
   const Grant* grant = keys.ring().Find(KeyPairOf(*second->secret_key).public_key);

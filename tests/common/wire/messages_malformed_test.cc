@@ -152,14 +152,16 @@ TEST_CASE("malformed: GradientPush and EmbedPush") {
 }
 
 TEST_CASE("malformed: JoinReply") {
-  const auto reply = [](size_t bytes) {
+  const auto reply = [](size_t verify_bytes, size_t receipt_bytes) {
     Builder b;
-    const std::vector<uint8_t> key(bytes);
-    return Finish(b, wire::CreateJoinReplyDirect(b, "w", "c", 1, 2, &key));
+    const std::vector<uint8_t> verify(verify_bytes), receipt(receipt_bytes);
+    return Finish(b, wire::CreateJoinReplyDirect(b, "w", "c", 1, 2, &verify, &receipt));
   };
-  CHECK(Decode(reply(0)).ok());
-  CHECK(Decode(reply(16)).ok());
-  ExpectRefused(reply(15), {"JoinReply", "ticket_key", "15", "16"});
+  CHECK(Decode(reply(0, 0)).ok());
+  CHECK(Decode(reply(32, 16)).ok());
+  ExpectRefused(reply(31, 16), {"JoinReply", "verify_key", "31", "32"});
+  ExpectRefused(reply(32, 15), {"JoinReply", "receipt_key", "15", "16"});
+  ExpectRefused(reply(0, 16), {"JoinReply", "verify_key", "0", "32"});
 }
 
 TEST_CASE("malformed: StatusRequest") {

@@ -92,6 +92,47 @@ TEST_CASE_FIXTURE(Newcomer, "newcomers: with slots, and no batch done since, it 
   CHECK(status().recoveries == 1);
 }
 
+TEST_CASE_FIXTURE(Newcomer,
+                  "newcomers: after one has failed the next ones wait, whoever they are") {
+  REQUIRE(Work(11));
+  const auto fail = [&](uint64_t server) {
+    while (SlotsIn(core().plan(), server) == 0) Wait(1000);
+    REQUIRE(Lease(11));
+    while (core().roster().Find({server}) != nullptr) Wait(1000);
+    while (core().phase() != Phase::kTraining) Wait(1000);
+    in_flight[11] = 0;
+  };
+  const auto joins_plan_after_ms = [&](uint64_t server) {
+    address = "tcp://far:" + std::to_string(server);
+    dslide::FakeCluster::Join(server, Role::kServer);
+    const int64_t begun = now;
+    while (core().plan().servers.size() == 2) {
+      (void)Work(11);
+      Wait(1000);
+      REQUIRE(now - begun < 2 * NewcomerRest::kMostMs);
+    }
+    return now - begun;
+  };
+  fail(3);
+  CHECK(joins_plan_after_ms(4) >= NewcomerRest::kFirstMs - 1000);
+  CHECK(Noticed("no other server gets slots for some time"));
+}
+
+TEST_CASE("newcomers: each failure makes the rest longer, and a long time without one ends that") {
+  NewcomerRest rest;
+  CHECK(rest.LeftMs(0) == 0);
+  int64_t now = 1000;
+  for (int64_t ms = NewcomerRest::kFirstMs; ms < 4 * NewcomerRest::kMostMs; ms *= 2) {
+    rest.OnFailure(now);
+    CHECK(rest.LeftMs(now) == std::min(ms, NewcomerRest::kMostMs));
+    now += rest.LeftMs(now);
+    CHECK(rest.LeftMs(now) == 0);
+  }
+  now += 3 * NewcomerRest::kMostMs + 1;
+  rest.OnFailure(now);
+  CHECK(rest.LeftMs(now) == NewcomerRest::kFirstMs);
+}
+
 TEST_CASE_FIXTURE(Newcomer, "newcomers: with slots, it gains no time by joining again and again") {
   REQUIRE(Work(11));
   while (SlotsIn(core().plan(), 3) == 0) Wait(1000);

@@ -85,9 +85,13 @@ TEST_CASE("offenders: a batch that was never leased to a worker does not count")
   CHECK(run.Lease(11));
   const auto leased = run.work(11).front();
   BatchDone claimed = FakeCluster::Report(leased.first, leased.second);
-  claimed.receipts =
-      ReceiptsOf(run.core().run().ticket_key, run.core().plan(), run.core().run().config.cluster,
-                 {11}, LeaseKind::kTrain, claimed.batch);
+  const Config& config = run.core().run().config;
+  const std::vector<bool> gives =
+      GivesReceipt(run.core().plan(), config.cluster, LeaseKind::kTrain);
+  claimed.loss_parts.assign(static_cast<size_t>(std::ranges::count(gives, true)), 0.0);
+  claimed.loss_parts.at(0) = claimed.loss_sum;
+  claimed.receipts = ReceiptsOf(run.core().run().receipt_secret, run.core().plan(), config.cluster,
+                                {11}, LeaseKind::kTrain, claimed.batch, claimed.loss_parts);
   run.Send(12, claimed);  // with the first worker's receipts and lease
   CHECK(run.status().batches == 0);
   CHECK(run.status().offences == 1);
@@ -218,53 +222,105 @@ TEST_CASE("offenders: receipts of an earlier plan of the generation are remember
   CHECK(run.status().offences == 0);
 }
 
-TEST_CASE("offenders: what a server reports counts, but for tickets of this life") {
-  FakeCluster run;
-  run.Start(2);
-  CHECK(run.Work(12));
-  CHECK(run.Lease(11));
-  const auto [grant, batch] = run.work(11).front();
-  const BatchId id{grant.epoch, grant.unit, batch.index};
-  CHECK(batch.ticket == TicketOf(run.core().run().ticket_key, {11}, LeaseKind::kTrain, id));
-  // The server has an earlier key: it cannot know better.
-  run.Send(1, Offence{11, id, "sent a ticket that does not fit its batch", batch.ticket});
-  CHECK(run.status().offences == 0);
-  run.Send(1, Offence{99, id, "is no member", 0});
-  run.Send(1, Offence{2, id, "is a server", 0});
-  run.Send(12, Offence{11, id, "says another worker", 0});
-  CHECK(run.status().offences == 0);
-  for (size_t n = 1; n <= Offences::kMost; ++n) {
-    CHECK(IsMember(&run, 11));
-    run.Send(2, Offence{11, id, std::string(1000, 'x'), batch.ticket + 1});
-    CHECK(run.status().offences == n);
+constexpr uint64_t kOtherKey = (uint64_t{20} << 32) + 2;  // a server with a key of its own
+
+// Two servers, the second one with a key of its own, and two workers.
+struct TwoKeys : FakeCluster {
+  TwoKeys() {
+    Join(1, Role::kServer);
+    Join(kOtherKey, Role::kServer);
+    Join(11, Role::kWorker);
+    Join(12, Role::kWorker);
+    REQUIRE(Work(12));  // which shows that servers give receipts
+    REQUIRE(Lease(11));
+    const auto [grant, batch] = work(11).front();
+    leased = {grant.epoch, grant.unit, batch.index};
+    ticket = batch.ticket;
   }
-  CHECK_FALSE(IsMember(&run, 11));
-  CHECK(run.status().journal.decisions().size() > 0);
-  CHECK_FALSE(run.Noticed(std::string(201, 'x')));
-  run.work(11).clear();
-  run.WorkAll(12);
-  run.CheckAllCountedOnce();
+  Offence Complaint(Bytes refused) const {
+    return {11, leased, "sent a ticket that does not fit its batch", std::move(refused)};
+  }
+
+  BatchId leased;
+  Bytes ticket;
+};
+
+TEST_CASE_FIXTURE(TwoKeys, "offenders: the word of servers of two keys excludes a worker") {
+  const Bytes forged(64);
+  for (size_t n = 1; n <= Offences::kMost; ++n) {
+    CHECK(IsMember(this, 11));
+    Send(1, Complaint(forged));
+    Send(kOtherKey, Offence{11, leased, std::string(1000, 'x'), forged});
+    CHECK(status().offences == 2 * n);
+  }
+  CHECK_FALSE(IsMember(this, 11));
+  CHECK(Noticed("(on the word of server, server-2)"));
+  CHECK_FALSE(Noticed(std::string(201, 'x')));
+  work(11).clear();
+  WorkAll(12);
+  CheckAllCountedOnce();
 }
 
-TEST_CASE("offenders: servers are told the key, others are not, and a new life has another one") {
+TEST_CASE_FIXTURE(TwoKeys, "offenders: one server's word is shown and excludes nobody") {
+  Join(3, Role::kServer);  // of the first one's key, and without slots
+  for (int n = 0; n < 20; ++n) {
+    Send(1, Complaint(Bytes(64)));
+    Send(3, Complaint(Bytes(64)));
+    now += 1000;
+  }
+  CHECK(IsMember(this, 11));
+  CHECK(status().offences == 20);
+  // It gets leases of one batch for a minute.
+  const auto batches_leased = [&] {
+    Send(11, LeaseRequest{});
+    return std::get<LeaseGrant>(LastTo(11)).batches.size();
+  };
+  CHECK(batches_leased() == 1);
+  now += Offences::kDoubtMs;
+  CHECK(batches_leased() > 1);
+  WorkAll(12);
+  work(11).clear();
+  CHECK(IsMember(this, 11));
+}
+
+TEST_CASE_FIXTURE(TwoKeys,
+                  "offenders: tickets of this scheduler, and others than workers, are no offence") {
+  CHECK(ticket == TicketOf(core().run().ticket_key, {11}, LeaseKind::kTrain, leased));
+  // A server that has the key of an earlier scheduler cannot know better.
+  Send(1, Complaint(ticket));
+  Send(1, Offence{99, leased, "is no member"});
+  Send(1, Offence{kOtherKey, leased, "is a server"});
+  Send(12, Offence{11, leased, "says another worker"});
+  CHECK(status().offences == 0);
+}
+
+TEST_CASE("offenders: a server is told keys that speak for nobody else, others are told none") {
   FakeCluster run;
   run.Start(1);
   run.Join(21, Role::kObserver);
-  const auto key_to = [&](uint64_t member) {
-    Bytes key;
+  const auto keys_to = [&](uint64_t member) {
+    std::pair<Bytes, Bytes> keys;
     for (const Body& body : run.received["peer-" + std::to_string(member)]) {
-      if (const auto* reply = std::get_if<JoinReply>(&body)) key = reply->ticket_key;
+      if (const auto* reply = std::get_if<JoinReply>(&body)) {
+        keys = {reply->verify_key, reply->receipt_key};
+      }
     }
-    return key;
+    return keys;
   };
-  const Bytes first = key_to(1);
-  CHECK(first.size() == 16);
-  CHECK(key_to(2) == first);
-  CHECK(key_to(11).empty());
-  CHECK(key_to(21).empty());
+  const auto [verify, receipts] = keys_to(1);
+  CHECK(verify.size() == 32);
+  CHECK(receipts.size() == 16);
+  CHECK(keys_to(2).first == verify);
+  CHECK(keys_to(2).second.size() == 16);
+  CHECK(keys_to(2).second != receipts);
+  for (const uint64_t other : {11, 21}) {
+    CHECK(keys_to(other).first.empty());
+    CHECK(keys_to(other).second.empty());
+  }
   run.Restart();
-  CHECK(key_to(1).size() == 16);
-  CHECK(key_to(1) != first);
+  CHECK(keys_to(1).first.size() == 32);
+  CHECK(keys_to(1).first != verify);
+  CHECK(keys_to(1).second != receipts);
 }
 
 }  // namespace

@@ -213,7 +213,7 @@ TEST_CASE("a worker that has the data gets numbers for training, and samples for
     CHECK(grant.kind == LeaseKind::kTrain);
     for (const LeaseBatch& batch : grant.batches) {
       LeaseBatch without_ticket = batch;
-      without_ticket.ticket = 0;
+      without_ticket.ticket.clear();
       CHECK(without_ticket == BatchByNumbers(order, number++, batch.index));
       BatchDone done;
       done.lease = grant.lease;

@@ -69,6 +69,41 @@ TEST_CASE("drift: a minority cannot raise or hide an alarm by what it reports") 
   CHECK(hidden.drifting());
 }
 
+TEST_CASE("drift: low losses of one that has left make no rise of the others") {
+  DriftAlarm alarm(100, kLabels);
+  for (uint64_t i = 0; i < 3 * kWindow; ++i) {
+    alarm.Add("honest", 9.0);
+    alarm.Add("easy", 0.01);
+  }
+  Add(&alarm, "honest", 9.0, 10 * kWindow);
+  CHECK_FALSE(alarm.drifting());
+  CHECK(alarm.calm());
+  Add(&alarm, "honest", 12.0, 2 * kWindow);
+  CHECK(alarm.drifting());
+}
+
+TEST_CASE("drift: a first window far above that of one that has left is a doubt, not an alarm") {
+  DriftAlarm alarm(100, kLabels);
+  Add(&alarm, "easy", 0.01, 3 * kWindow);
+  Add(&alarm, "honest", 9.0, kWindow);
+  CHECK_FALSE(alarm.calm());
+  Add(&alarm, "honest", 9.0, 10 * kWindow);
+  CHECK_FALSE(alarm.drifting());
+  CHECK(alarm.calm());
+}
+
+TEST_CASE("drift: contributors of a batch each are compared with the lowest of all") {
+  DriftAlarm alarm(100, kLabels);
+  uint64_t number = 0;
+  const auto add = [&](double loss, uint64_t batches) {
+    for (uint64_t i = 0; i < batches; ++i) alarm.Add(std::to_string(number++), loss);
+  };
+  add(4.0, 2 * kWindow);
+  CHECK_FALSE(alarm.drifting());
+  add(9.0, 2 * kWindow);
+  CHECK(alarm.drifting());
+}
+
 TEST_CASE("drift: who trained since the last calm window is named") {
   DriftAlarm alarm(100, kLabels);
   Add(&alarm, "a", 4.0, kWindow);

@@ -22,15 +22,16 @@ struct Fixture {
     run.config.train.batch = 4;
     ResolveConfig(50, 10, &run.config);
     run.train = &data;
-    run.ticket_key = testing::kTicketKey;
+    run.receipt_secret = testing::kReceiptKey;
     plan = EqualPlan(3, run.config.cluster.slots, {{"a", "a", {1}}, {"b", "b", {2}}});
     done.samples = 4;
     done.loss_sum = 9;
+    done.loss_parts = {kUnknownLossPart, 0};
     done.receipts = Receipts(plan, kWorker);
   }
   uint64_t Receipts(const Plan& of, Incarnation worker) const {
-    return ReceiptsOf(run.ticket_key, of, run.config.cluster, worker, LeaseKind::kTrain,
-                      done.batch);
+    return ReceiptsOf(run.receipt_secret, of, run.config.cluster, worker, LeaseKind::kTrain,
+                      done.batch, done.loss_parts);
   }
   std::string Why() const {
     return WhyNotBelieved(done, LeaseKind::kTrain, kWorker, plan, kWeight, run);
@@ -60,7 +61,8 @@ TEST_CASE_FIXTURE(Fixture, "reports: only with the receipts of all servers, for 
     done.receipts = Receipts(other, kWorker);
   }
   SUBCASE("of one server") {
-    done.receipts = ReceiptOf(run.ticket_key, {1}, kWorker, 3, LeaseKind::kTrain, done.batch);
+    done.receipts = ReceiptOf(ReceiptKeyOf(run.receipt_secret, {1}), {1}, kWorker, 3,
+                              LeaseKind::kTrain, done.batch, kUnknownLossPart);
   }
   SUBCASE("of another batch") { done.batch.unit++; }
   CHECK(Why() == "has not the receipts of all servers");
@@ -103,10 +105,44 @@ TEST_CASE_FIXTURE(Fixture, "reports: what is shown is at most as wrong as a mode
   CHECK(Bounded(done, kWeight, run).loss_sum == doctest::Approx(kWeight * 10 * 104));
 }
 
+TEST_CASE_FIXTURE(Fixture, "reports: the loss is what the servers have seen") {
+  done.loss_parts = {7, 2.001};
+  done.receipts = Receipts(plan, kWorker);
+  CHECK(Why().empty());
+  CHECK(Bounded(done, kWeight, run).loss_sum == doctest::Approx(9.001));
+  SUBCASE("another loss than theirs is an offence") {
+    for (const double loss : {-3.9, 0.0, 8.5, 9.5}) {
+      done.loss_sum = loss;
+      CHECK(Why().starts_with("reports a loss of "));
+    }
+  }
+  SUBCASE("nobody but a server can tell its part") {
+    done.loss_parts = {7, 1};
+    CHECK(Why() == "has not the receipts of all servers");
+    done.loss_parts = {2.001, 7};
+    CHECK(Why() == "has not the receipts of all servers");
+  }
+  SUBCASE("every server tells its part") {
+    for (const std::vector<double>& parts : {{}, {7}, std::vector<double>{7, 2.001, 0}}) {
+      done.loss_parts = parts;
+      done.receipts = Receipts(plan, kWorker);
+      CHECK(Why() == "has not the receipts of all servers");
+    }
+  }
+  SUBCASE("where a server does not know, the worker's is shown") {
+    done.loss_parts = {7, kUnknownLossPart};
+    done.loss_sum = 5;
+    done.receipts = Receipts(plan, kWorker);
+    CHECK(Why().empty());
+    CHECK(Bounded(done, kWeight, run).loss_sum == 5);
+  }
+}
+
 TEST_CASE_FIXTURE(Fixture, "reports: of an evaluation only the receipts count") {
   done.loss_sum = 1e300;
-  done.receipts = ReceiptsOf(run.ticket_key, plan, run.config.cluster, kWorker,
-                             LeaseKind::kEvaluate, done.batch);
+  done.loss_parts.clear();
+  done.receipts = ReceiptsOf(run.receipt_secret, plan, run.config.cluster, kWorker,
+                             LeaseKind::kEvaluate, done.batch, {});
   CHECK(WhyNotBelieved(done, LeaseKind::kEvaluate, kWorker, plan, kWeight, run).empty());
   CHECK_FALSE(Why().empty());
 }

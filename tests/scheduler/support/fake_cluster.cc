@@ -43,7 +43,7 @@ void FakeCluster::Send(uint64_t member, Body body) {
 
 void FakeCluster::Say(const Envelope& envelope, Body body) {
   if (auto* done = std::get_if<BatchDone>(&body); done != nullptr && done->receipts == 0) {
-    done->receipts = Receipts(envelope, *done);
+    GiveReceipts(envelope, done);
   }
   if (OfThisGeneration(envelope.plan_version)) NoteTaken(body);
   if (std::holds_alternative<Leave>(body)) alive.erase(envelope.incarnation.value);
@@ -161,8 +161,8 @@ void FakeCluster::MakeCore() {
                    Checksum(train_)};
   inputs.ledger = ledger;
   inputs.keyed = keyed;
-  inputs.ticket_key = testing::kTicketKey;
-  inputs.ticket_key[0] = ++lives_;
+  inputs.ticket_key = SigningKey::FromSeed({++lives_});
+  inputs.receipt_secret = {lives_};
   std::vector<Manifest> complete;
   if (resume_) complete.push_back(*resume_);
   complete.insert(complete.end(), manifests.begin(), manifests.end());
@@ -198,13 +198,19 @@ Heartbeat FakeCluster::BeatOf(uint64_t member) const {
   return beat;
 }
 
-// What the servers of the plan have given the worker.
-uint64_t FakeCluster::Receipts(const Envelope& envelope, const BatchDone& done) const {
+// What the servers of the plan have given the worker: they have seen the loss that it reports.
+void FakeCluster::GiveReceipts(const Envelope& envelope, BatchDone* done) const {
   const auto plan = plans_.find(envelope.plan_version);
-  if (plan == plans_.end()) return 0;
-  const bool evaluated = done.predictions.offsets.size() > 1;
-  return ReceiptsOf(core_->run().ticket_key, plan->second, config_.cluster, envelope.incarnation,
-                    evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain, done.batch);
+  if (plan == plans_.end()) return;
+  const bool evaluated = done->predictions.offsets.size() > 1;
+  const LeaseKind kind = evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain;
+  if (!evaluated) {
+    const std::vector<bool> gives = GivesReceipt(plan->second, config_.cluster, kind);
+    done->loss_parts.assign(static_cast<size_t>(std::ranges::count(gives, true)), 0.0);
+    done->loss_parts.at(0) = done->loss_sum;
+  }
+  done->receipts = ReceiptsOf(core_->run().receipt_secret, plan->second, config_.cluster,
+                              envelope.incarnation, kind, done->batch, done->loss_parts);
 }
 
 // Servers have taken a batch before its worker reports it.

@@ -125,7 +125,7 @@ class FakeCluster {
   bool Dies();
   bool OfThisGeneration(uint32_t version) const;
   Heartbeat BeatOf(uint64_t member) const;
-  uint64_t Receipts(const Envelope& envelope, const BatchDone& done) const;
+  void GiveReceipts(const Envelope& envelope, BatchDone* done) const;
   void NoteTaken(const Body& body);
   void Apply(SchedulerCore::Effects effects);
   void Deliver(const PeerId& to, const Body& body);

@@ -121,7 +121,8 @@ TEST_CASE_FIXTURE(Fixture, "nothing is kept of a batch that begins without its o
 TEST_CASE_FIXTURE(Fixture, "the last request of a batch has a receipt by the plan in force") {
   const BatchId batch{0, 1, 2};
   const auto receipt = [&](LeaseKind kind) {
-    return ReceiptOf(testing::kTicketKey, kSelf, kWorker, seat.plan.version, kind, batch);
+    return ReceiptOf(testing::kReceiptKey, kSelf, kWorker, seat.plan.version, kind, batch,
+                     kind == LeaseKind::kTrain ? kUnknownLossPart : 0);
   };
   (void)Take(1, Embed(0));
   const EmbedPush push{batch, Matrix(1, 4)};
@@ -182,6 +183,54 @@ TEST_CASE_FIXTURE(Fixture, "requests for a plan to come are bounded in bytes") {
   }
   CHECK(kept == 7);
   CHECK(table.bytes() <= RequestLimits().queue);
+}
+
+TEST_CASE_FIXTURE(Fixture, "one sender fills a part of what is kept for a plan to come") {
+  RequestLimits limits;
+  limits.queue = uint64_t{256} << 20;
+  limits.early = uint64_t{32} << 20;
+  RequestTable large(limits);
+  const auto keeps = [&](uint64_t sender) {  // 8 MB
+    const TopKRequest request{Matrix(1024, 2048), 3, {}, {}};
+    return large.KeepEarly({"peer", {{{}, {sender}}, request}, 0}).empty();
+  };
+  size_t kept = 0;
+  for (int n = 0; n < 10; ++n) kept += keeps(1);
+  CHECK(kept == 3);
+  CHECK(keeps(2));
+}
+
+TEST_CASE_FIXTURE(Fixture, "what servers pull for a plan to come takes no worker's place") {
+  for (uint64_t server = 0; server <= RequestTable::kMaxEarly; ++server) {
+    const bool kept = table.KeepEarly({"peer", {{{}, {server}}, SlotPull{}}, 0}).empty();
+    CHECK(kept == (server < RequestTable::kMaxEarly));
+  }
+  CHECK(table.KeepEarly({"peer", {{{}, kWorker}, TopK()}, 0}).empty());
+  CHECK(table.TakeEarly().size() == RequestTable::kMaxEarly + 1);
+  CHECK(table.bytes() == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a request for a plan to come needs a ticket before it is kept") {
+  const auto why = [&](Body request, Incarnation sender = kWorker) -> std::optional<ErrorCode> {
+    Message message{{{}, sender}, std::move(request)};
+    const auto error = table.WhyNotKept(&message, seat, &out);
+    return error ? std::optional(error->code) : std::nullopt;
+  };
+  CHECK(why(Embed(0)) == ErrorCode::kRefused);
+  CHECK(why(testing::Ticketed(Embed(0), {6})) == ErrorCode::kRefused);
+  CHECK(why(GradientPush{}) == ErrorCode::kUnknownBatch);
+  CHECK_FALSE(why(testing::Ticketed(Embed(0), kWorker)));
+  // What goes on with a batch is kept behind its beginning.
+  REQUIRE(
+      table.KeepEarly({"peer", {{{}, kWorker}, testing::Ticketed(Embed(0), kWorker)}, 0}).empty());
+  CHECK_FALSE(why(GradientPush{}));
+  CHECK(why(GradientPush{}, {6}) == ErrorCode::kUnknownBatch);
+  (void)table.TakeEarly();
+  // A push goes on without a next batch that has no ticket.
+  (void)Take(1, Embed(0));
+  Message push{{{}, kWorker}, EmbedPush{{}, Matrix(1, 4), std::get<EmbedRequest>(Embed(1))}};
+  CHECK_FALSE(table.WhyNotKept(&push, seat, &out));
+  CHECK_FALSE(std::get<EmbedPush>(push.body).next);
 }
 
 TEST_CASE_FIXTURE(Fixture, "an evaluation ranks few neurons") {

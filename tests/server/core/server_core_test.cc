@@ -287,10 +287,9 @@ struct Named : ServerFixture {
     config.cluster.drain_s = 20;
   }
   ServerCore::Effects JoinReplied(const std::string& name) {
-    return core.HandleScheduler(
-        {{kRun, {9}, ++sequence, 0, 0},
-         JoinReply{name, FormatConfig(config), 100, 0, testing::TicketKeyBytes()}},
-        0);
+    return core.HandleScheduler({{kRun, {9}, ++sequence, 0, 0},
+                                 testing::JoinReplyWithKeys(name, FormatConfig(config), 100)},
+                                0);
   }
   ServerCore core;
 };

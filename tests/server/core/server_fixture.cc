@@ -24,8 +24,7 @@ ServerCore::Effects ServerFixture::Scheduler(Body body, uint64_t reply_to) {
 }
 
 ServerCore::Effects ServerFixture::JoinAs(const std::string& name, uint64_t reply_to) {
-  return Scheduler(JoinReply{name, FormatConfig(config), 100, 0, testing::TicketKeyBytes()},
-                   reply_to);
+  return Scheduler(testing::JoinReplyWithKeys(name, FormatConfig(config), 100), reply_to);
 }
 
 ServerCore::Effects ServerFixture::FinishLoad(const ServerLoad& load) {

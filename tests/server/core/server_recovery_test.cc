@@ -230,7 +230,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(Sent<Join>(Tick(4500)).size() == 1);  // the answer was lost
   (void)of_new_life(HeartbeatReply{});
   CHECK(Sent<Join>(Tick(6500)).size() == 1);
-  (void)of_new_life(JoinReply{"server-2", FormatConfig(config), 100, 0, testing::TicketKeyBytes()});
+  (void)of_new_life(testing::JoinReplyWithKeys("server-2", FormatConfig(config), 100));
   CHECK(Sent<Join>(Tick(8500)).empty());
   CHECK(core.HandleWorker("peer", From({6}, Request(8)), 0).work.size() == 1);
 }

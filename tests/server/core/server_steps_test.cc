@@ -39,7 +39,7 @@ struct Fixture {
     std::vector<PlanServer> names = {{"server", "a", kSelf}, {"server-2", "b", {8}}};
     names.resize(servers);
     plan = EqualPlan(1, config.cluster.slots, std::move(names));
-    (void)Scheduler(JoinReply{"server", FormatConfig(config), 100, 0, testing::TicketKeyBytes()});
+    (void)Scheduler(testing::JoinReplyWithKeys("server", FormatConfig(config), 100));
     const auto load = Scheduler(plan).load;
     REQUIRE(load);
     (void)core.HandleOutcome({load->ticket, 0, Loaded{3, 10}}, 0);

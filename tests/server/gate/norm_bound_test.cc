@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -120,6 +121,53 @@ TEST_CASE_FIXTURE(Fixture, "a run of lies of some is not the training") {
   Train({1, 2}, 30);
   Train({66}, 30);
   for (int n = 0; n < 1000; ++n) CHECK_FALSE(bound.Takes(kLiar, Next(), 1e17f));
+}
+
+TEST_CASE("one that is there first with numbers near 0 shuts nobody out") {
+  for (const int honest : {1, 2}) {
+    NormBound bound(1);
+    uint32_t batches = 0;
+    for (int n = 0; n < 235; ++n) CHECK(bound.Takes(kLiar, {0, 0, batches++}, 1e-9f));
+    for (int n = 0; n < 200; ++n) {
+      const Incarnation worker = Of(1 + n % honest);
+      CHECK(bound.Takes(worker, {0, 0, batches++}, 140));
+      CHECK(bound.Takes(kLiar, {0, 0, batches++}, 1e-9f));
+    }
+    CHECK_FALSE(bound.Takes(kLiar, {0, 0, batches++}, 1e17f));
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "the only worker is not held to numbers of one that has left") {
+  for (int n = 0; n < 235; ++n) CHECK(bound.Takes(kLiar, Next(), 1e-9f));
+  bound.Forget(kLiar);
+  size_t refused = 0;
+  for (int n = 0; n < 100; ++n) {
+    const BatchId batch = Next();
+    while (!bound.Takes(Of(1), batch, 140)) ++refused;
+  }
+  CHECK(refused < NormBound::kOnEnd);
+}
+
+TEST_CASE_FIXTURE(Fixture, "refusals of most senders are not the senders' fault") {
+  Train({66, 67}, 30, 1e-6f);
+  size_t refused = 0;
+  for (uint64_t n = 0; n < 1000 && refused < 2 * NormBound::kOnEnd; ++n) {
+    refused += !bound.Takes(Of(1 + n % 3), Next(), 10);
+    (void)bound.Takes(kLiar, Next(), 1e-6f);  // which the bound has set goes on
+    (void)bound.Takes(Of(67), Next(), 1e-6f);
+  }
+  CHECK(refused < 2 * NormBound::kOnEnd);
+  Train({1, 2, 3}, 30, 10);
+}
+
+TEST_CASE_FIXTURE(Fixture, "who has set a bound can be shown") {
+  CHECK(bound.Basis().empty());
+  for (size_t n = 0; n < NormBound::kEnough; ++n) CHECK(bound.Takes(Of(0x1a), Next(), 2.5f));
+  CHECK(bound.Basis() == "0000001a 2.5");
+  for (uint64_t worker = 1; worker < 20; ++worker) {
+    for (size_t n = 0; n < NormBound::kEnough; ++n) CHECK(bound.Takes(Of(worker), Next(), 2.5f));
+  }
+  CHECK(std::ranges::count(bound.Basis(), ',') == NormBound::kShownSenders - 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "numbers that grow as training goes on are taken") {

@@ -77,12 +77,12 @@ TEST_CASE_FIXTURE(Fixture, "tickets: a push goes on without a next batch that ma
   REQUIRE(offences.size() == 1);
   CHECK(offences[0].worker == kWorker.value);
   CHECK(offences[0].batch == BatchId{1, 2, 4});
-  CHECK(offences[0].ticket == 0);
+  CHECK(offences[0].ticket.empty());
 }
 
 TEST_CASE_FIXTURE(Fixture,
                   "tickets: without the scheduler's key nothing begins, and nobody is blamed") {
-  seat.ticket_key.reset();
+  seat.keys.reset();
   CHECK_FALSE(Lets(Ticketed(Embed(true), kWorker)));
   CHECK(out.TakeOffences().empty());
 }

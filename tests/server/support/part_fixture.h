@@ -24,7 +24,7 @@ struct PartFixture {
             2,
             EqualPlan(1, config.cluster.slots, {{"server", "a", kOther}, {"server-2", "b", kSelf}}),
             1,
-            testing::kTicketKey};
+            testing::KeysOfServer()};
     out.set_plan_version(1);
   }
 
