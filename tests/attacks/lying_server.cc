@@ -60,7 +60,8 @@ class LyingServer {
 
   // Who is dismissed comes back at once, as somebody new.
   void BeginAgain() {
-    if (options_.changes_name) peers_ = *RouterSocket::Bind(context_, "tcp://127.0.0.1:*", strike_->keys());
+    if (options_.changes_name)
+      peers_ = *RouterSocket::Bind(context_, "tcp://127.0.0.1:*", strike_->keys());
     config_.reset();
     envelope_.run = {};
     envelope_.plan_version = 0;
@@ -74,7 +75,8 @@ class LyingServer {
       joined_ms_ = now_ms;
       Join join;
       join.role = Role::kServer;
-      join.name = options_.changes_name ? fmt::format("{}-{}", options_.name, lives_) : options_.name;
+      join.name =
+          options_.changes_name ? fmt::format("{}-{}", options_.name, lives_) : options_.name;
       join.address = options_.address.empty() ? peers_.address() : options_.address;
       join.cores = 64;
       join.memory_bytes = options_.memory_bytes;

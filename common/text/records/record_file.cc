@@ -121,7 +121,8 @@ Result<RecordFile::Opened> RecordFile::TryOpen(const std::string& path, const Da
 
 Result<NumberFile> RecordFile::Opened::Numbers() {
   if (!other || !IsNumbers(format)) {
-    return BadInput(fmt::format("{}: is not a file of numbers, which text.format or --format names", path));
+    return BadInput(
+        fmt::format("{}: is not a file of numbers, which text.format or --format names", path));
   }
   return NumberFile::FromStream(
       format == TextFormat::kLibsvm ? NumberFormat::kLibsvm : NumberFormat::kRepository,

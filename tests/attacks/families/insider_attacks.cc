@@ -130,9 +130,8 @@ void TinyNumbers(Strike& strike) {
 // Reports losses that the servers have not seen.
 void ReportLoss(Strike& strike, double loss) {
   LyingOptions options;
-  options.twist = Change<BatchDone>([loss](BatchDone* done) {
-    done->loss_sum = loss * done->samples;
-  });
+  options.twist =
+      Change<BatchDone>([loss](BatchDone* done) { done->loss_sum = loss * done->samples; });
   RunLyingWorker(strike, options);
 }
 void LowLoss(Strike& strike) { ReportLoss(strike, -0.99); }

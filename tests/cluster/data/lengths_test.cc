@@ -169,11 +169,10 @@ TEST_CASE("lengths: a model without train.normalize has the divisor 1, also when
 
 TEST_CASE("lengths: a run of a version without train.normalize goes on without a checkpoint") {
   LengthsRun run;
-  const Arguments begin =
-      With({"train", "--config", run.config(), "--run-dir", run.Path("old"), "--set",
-            "train.staleness=0", "--set", "train.batch=128", "--set", "train.normalize=off",
-            "--set", "train.learning_rate=0.00001"},
-           run.LongData());
+  const Arguments begin = With({"train", "--config", run.config(), "--run-dir", run.Path("old"),
+                                "--set", "train.staleness=0", "--set", "train.batch=128", "--set",
+                                "train.normalize=off", "--set", "train.learning_rate=0.00001"},
+                               run.LongData());
   const auto killed = run.Start("dslide", begin, "scheduler.after-epoch=kill");
   CHECK(killed->Wait() != 0);
   REQUIRE_FALSE(FindCheckpoint(run.Path("old")).ok());

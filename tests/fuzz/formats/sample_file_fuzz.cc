@@ -46,8 +46,8 @@ void ReadAsNumbers(const std::string& path) {
   if (!fuzz::Accepted(file)) return;
   const Result<Dataset> data = ReadNumbers(&*file, std::nullopt);
   if (!fuzz::Accepted(data)) return;
-  // A reader for a model refuses values that are too large as it reads; ReadNumbers() leaves them to
-  // its callers.
+  // A reader for a model refuses values that are too large as it reads; ReadNumbers() leaves them
+  // to its callers.
   const Status values = CheckValues(path, *data, 1.0f);
   DSLIDE_CHECK(samples.has_value() == fuzz::Accepted(values));
   if (!samples) return;
