@@ -42,6 +42,7 @@ void ServerLinks::Judge(uint32_t server, bool useful, int64_t now_us) {
   int64_t& since_us = links_[server].useless_since_us;
   if (useful) {
     since_us = 0;
+    links_[server].useful = std::min(kProof, links_[server].useful + 1);
   } else if (since_us == 0) {
     since_us = now_us;
   }
@@ -78,20 +79,46 @@ void ServerLinks::Describe(Heartbeat* beat) const {
   }
 }
 
+std::vector<int64_t> ServerLinks::SilencesUs(int64_t silence_us) const {
+  std::vector<int64_t> silences_us(links_.size(), silence_us);
+  for (size_t s = 0; s < links_.size(); ++s) {
+    if (links_[s].useful == kProof) continue;
+    double slowest_us = 0;
+    bool has_others = false;
+    for (size_t other = 0; other < links_.size(); ++other) {
+      if (other == s || links_[other].useful < kProof) continue;
+      slowest_us = std::max(slowest_us, links_[other].meter.round_trip_us());
+      has_others = true;
+    }
+    if (!has_others) continue;  // nothing tells how long an answer takes here
+    silences_us[s] = std::clamp(static_cast<int64_t>(kFirstRoundTrips * slowest_us),
+                                kFirstSilenceUs, silence_us);
+  }
+  return silences_us;
+}
+
 // [servers] A server that is only slow answers something. In synchronous training the first
 // requests of a batch wait at all servers for the steps before it, so that they say nothing of a
 // server.
 std::vector<ServerLinks::Silence> ServerLinks::Silences(const FlightTable& flights,
                                                         bool synchronous, int64_t silence_us,
                                                         int64_t now_us) const {
-  const auto long_ago = [&](int64_t since_us) { return now_us - since_us >= silence_us; };
+  const std::vector<int64_t> silences_us = SilencesUs(silence_us);
   std::vector<Silence> silent;
-  for (const Link& link : links_) {
-    const int64_t useless_us = link.useless_since_us > 0 ? now_us - link.useless_since_us : 0;
-    silent.push_back(useless_us >= silence_us / kUselessShare ? Silence::kUseless : Silence::kNone);
+  for (size_t s = 0; s < links_.size(); ++s) {
+    const int64_t since_us = links_[s].useless_since_us;
+    const int64_t most_us = std::min(silences_us[s], silence_us / kUselessShare);
+    const bool useless = since_us > 0 && now_us - since_us >= most_us;
+    silent.push_back(useless ? Silence::kUseless : Silence::kNone);
   }
   for (const auto& [sequence, awaited] : flights.awaited()) {
-    if (!long_ago(links_[awaited.server].heard_us)) continue;
+    const auto long_ago = [&](int64_t since_us) {
+      return now_us - since_us >= silences_us[awaited.server];
+    };
+    const Link& link = links_[awaited.server];
+    // A new server may have been asked nothing for a while.
+    const bool asked = link.useful == kProof || awaited.repeats > 0 || long_ago(awaited.sent_us);
+    if (!asked || !long_ago(link.heard_us)) continue;
     const Flight& flight = flights.At(awaited.flight);
     const int64_t others_us = flight.first_reply_us;
     const bool may_wait = synchronous && !flight.answered && !awaited.probe;

@@ -32,7 +32,7 @@ class ServerLinks {
   std::vector<bool> Unheard() const;
   // Whether the link is to be probed now, by a message of few bytes: every kProbeUs.
   bool ProbeDue(uint32_t server, int64_t now_us);
-  // Whether the reply was of use: it fitted its request.
+  // Whether the reply was of use: it fitted its request, and was not a refusal.
   void Judge(uint32_t server, bool useful, int64_t now_us);
   // Measures the link by a request of kind `kind` (BatchFlight::Stage or kProbe) and its reply,
   // `bytes` in all, `service_us` of the time at the server; then chooses the precision.
@@ -43,14 +43,19 @@ class ServerLinks {
   // Reports the slowest link, and how many links use int8.
   void Describe(Heartbeat* beat) const;
   // Adds the silent servers to `beat`, and a line to `notices` for each that fell silent. A server
-  // is silent when it has answered nothing for twice cluster.request_timeout_ms, or nothing that
-  // fits its request for a fifth of it. The scheduler is told of a server without answers only
-  // while others answer; when none answers, the worker's own network may be at fault.
+  // is silent when it has answered nothing for twice cluster.request_timeout_ms, or nothing of use
+  // for a fifth of it. Of a server that has given fewer than kProof answers of use, the time is
+  // kFirstRoundTrips round trips of the slowest other link, and at least kFirstSilenceUs. The
+  // scheduler is told of a server without answers only while others answer; when none answers, the
+  // worker's own network may be at fault.
   void TellSilent(const FlightTable& flights, const Config& config, int64_t now_us, Heartbeat* beat,
                   std::vector<std::string>* notices);
 
  private:
   static constexpr int64_t kProbeUs = 2'000'000;  // half a window of the meter
+  static constexpr uint32_t kProof = 20;
+  static constexpr int64_t kFirstRoundTrips = 20;
+  static constexpr int64_t kFirstSilenceUs = 1'000'000;
 
   enum class Silence {
     kNone,
@@ -68,10 +73,13 @@ class ServerLinks {
     bool heard = false;
     int64_t heard_us = 0;          // last
     int64_t probed_us = 0;         // last
-    int64_t useless_since_us = 0;  // its replies do not fit their requests; 0: they do
+    int64_t useless_since_us = 0;  // its replies are of no use since then; 0: they are
+    uint32_t useful = 0;           // replies, kProof at most
     Silence told = Silence::kNone;
   };
   static void ChoosePrecision(const Config& config, Link* link);
+  // [servers]
+  std::vector<int64_t> SilencesUs(int64_t silence_us) const;
   std::vector<Silence> Silences(const FlightTable& flights, bool synchronous, int64_t silence_us,
                                 int64_t now_us) const;
 

@@ -350,6 +350,7 @@ void WorkerCore::Pushed(const AwaitedReply& request, Message reply) {
 void WorkerCore::OnServerError(const AwaitedReply& request, const ErrorReply& error) {
   const std::string why = fmt::format("{}: {}", plan_.servers[request.server].name, error.text);
   if (error.code == ErrorCode::kFenced) link_.AskSoon();
+  if (error.code == ErrorCode::kRefused) links_.Judge(request.server, false, now_us_);
   // A server that is not where this plan is will be there soon. One that does not know the batch
   // any more has it from another worker, a second copy: begun again, the two would drive each other
   // out. The next batch has only lost its first request with that one's push.

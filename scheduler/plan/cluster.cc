@@ -15,9 +15,9 @@ namespace dslide {
 namespace {
 
 // Of the time until no batch is a stall, where a worker names the server.
-constexpr int64_t kNamedShare = 4;
 constexpr double kSlowBatches = 4;  // times what a batch takes, until none that is done is a stall
-constexpr int64_t kUnknownBatches = 6;  // times the silence, before the first batch
+constexpr int64_t kUnknownBatches = 6;        // times the silence, before the first batch
+constexpr int64_t kNewcomerSilenceMs = 1000;  // of one that has not proved itself
 
 std::string Listed(const std::string& names, const std::string& name) {
   return names.empty() ? name : names + ", " + name;
@@ -127,6 +127,7 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   if (!known) {
     const std::string nonsense = WhyNonsense(join);
     if (!nonsense.empty()) return refuse(ErrorCode::kIncompatible, nonsense);
+    if (join.role == Role::kObserver) MakeRoomForObserver(now_ms, out);
     const std::string full =
         has_seat ? "" : WhyFull(join.role, roster, run.config.cluster.most_workers);
     if (!full.empty()) return refuse(ErrorCode::kRefused, full);
@@ -189,6 +190,18 @@ std::string Cluster::OwnKeyOf(Incarnation server) const {
     if (other->incarnation != server && KeyOf(other->incarnation) == KeyOf(server)) return "";
   }
   return KeyOf(server);
+}
+
+void Cluster::MakeRoomForObserver(int64_t now_ms, Outbox* out) {
+  const std::vector<const Member*> observers = std::as_const(roster).Of(Role::kObserver);
+  if (observers.size() < kMostObservers) return;
+  const Member* silent = *std::ranges::max_element(
+      observers, {}, [&](const Member* observer) { return observer->life.SilentMs(now_ms); });
+  out->Send(*silent, Shutdown{fmt::format("there are {} observers, which is the most; this one was "
+                                          "silent the longest",
+                                          kMostObservers),
+                              static_cast<uint32_t>(ExitCode(ErrorKind::kTryLater))});
+  roster.Remove(silent->incarnation);
 }
 
 void Cluster::TendApplicants(int64_t now_ms, Outbox* out) {
@@ -265,8 +278,10 @@ std::vector<const Member*> Cluster::Unready() const {
 std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) const {
   std::vector<const Member*> unheard = roster.Seated();
   std::erase_if(unheard, [&](const Member* server) {
-    const int64_t since_ms = std::max({server->trained_ms, server->joined_ms, server->ready_ms});
-    return now_ms - since_ms < silence_ms;
+    const int64_t since_ms = std::max(server->joined_ms, server->ready_ms);
+    // What a newcomer says of its own work proves nothing.
+    if (loads.Unproven(server->incarnation)) return now_ms - since_ms < kNewcomerSilenceMs;
+    return now_ms - std::max(since_ms, server->trained_ms) < silence_ms;
   });
   bool asking = false;
   for (const Member* worker : roster.Of(Role::kWorker)) {
@@ -323,7 +338,7 @@ std::vector<const Member*> Cluster::Stalling(int64_t silence_ms, bool doubted, i
   if (asking) asked_ms_ += now_ms - std::max(looked_ms_, seats.progress_ms());
   looked_ms_ = now_ms;
   if (!asking) return {};
-  const int64_t named_ms = std::max(silence_ms / kNamedShare, batch_ms);
+  const int64_t named_ms = std::max(std::min(silence_ms, kNewcomerSilenceMs), batch_ms);
   std::vector<const Member*> newcomers = Unproven(true);
   std::erase_if(newcomers, [&](const Member* server) {
     const auto names = [&](const Member* worker) {

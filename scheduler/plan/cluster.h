@@ -59,10 +59,10 @@ struct Cluster {
   std::vector<const Member*> Unheard(int64_t silence_ms, int64_t now_ms) const;
 
   // Newcomers that have slots and have not proved themselves, if no batch has been done for
-  // `silence_ms` since they were ready, in which workers had some in flight; for a quarter of it if
-  // a worker names the newcomer as one that does not answer as it should, or `doubted`: what
-  // workers report is not believed since it came. Call it on every tick: time in which nobody has
-  // batches in flight is not counted.
+  // `silence_ms` since they were ready, in which workers had some in flight; for a second, or the
+  // time of four batches if that is longer, if a worker names the newcomer as one that does not
+  // answer as it should, or `doubted`: what workers report is not believed since it came. Call it
+  // on every tick: time in which nobody has batches in flight is not counted.
   std::vector<const Member*> Stalling(int64_t silence_ms, bool doubted, int64_t now_ms);
   // Whether a server of the plan has no slots, and has not proved itself: it may get some soon.
   bool HasUntried() const;
@@ -85,6 +85,9 @@ struct Cluster {
  private:
   static constexpr size_t kMostFenced = 1 << 16;
 
+  // Dismisses the observer that has been silent the longest, if there is no room for another one:
+  // who keeps connections open must not keep others from the status.
+  void MakeRoomForObserver(int64_t now_ms, Outbox* out);
   std::string KeyOf(Incarnation member) const;
   std::string OwnKeyOf(Incarnation server) const;
   // Servers of the plan, those with slots or those without.

@@ -33,13 +33,10 @@ struct Asker {
   uint64_t sequence = 0;
   WirePrecision precision = WirePrecision::kBf16;
   int64_t arrived_us = 0;
-  uint32_t plan_version = 0;  // of a worker's request; 0: the plan may change meanwhile
-  std::optional<BatchEnd> ends = {};
-  uint64_t receipt = 0;  // of the batch that the request ends
-  double loss_part = 0;  // that the receipt tells
-};                       // the lease of which the request is the last here
-uint64_t receipt = 0;    // of the batch that the request ends
-double loss_part = 0;    // that the receipt tells
+  uint32_t plan_version = 0;          // of a worker's request; 0: the plan may change meanwhile
+  std::optional<BatchEnd> ends = {};  // none: the request is not the last one of its batch here
+  uint64_t receipt = 0;               // of the batch that the request ends
+  double loss_part = 0;               // that the receipt tells
 };
 
 // What a job is for: this decides who takes its result.

@@ -82,7 +82,7 @@ std::optional<Question> QuestionOf(const Body& request) {
 // `what` and `did`: an offence's reason, for example "a request" and "led to other numbers".
 void NoteLies(const char* what, const char* did, NormBound* bound, ServerOutbox* out) {
   for (const NormBound::Lie& lie : bound->TakeLies()) {
-    out->NoteOffence(Offence{lie.sender.value, lie.batch, fmt::format("{} {}", what, did), 0});
+    out->NoteOffence(Offence{lie.sender.value, lie.batch, fmt::format("{} {}", what, did), {}});
   }
 }
 
@@ -124,7 +124,7 @@ std::string NumberCheck::WhyRefused(Incarnation sender, const Body& request, con
                                     ServerOutbox* out) {
   std::string why = WhyAbsurd(sender, request, seat);
   if (why.empty()) return WhyTooLarge(sender, request, out);
-  out->NoteOffence(Offence{sender.value, BatchOf(request).value_or(BatchId()), why, 0});
+  out->NoteOffence(Offence{sender.value, BatchOf(request).value_or(BatchId()), why, {}});
   return why;
 }
 
@@ -237,7 +237,7 @@ void NumberCheck::TakeOutNext(Incarnation sender, Body* request, ServerOutbox* o
   if (push == nullptr || !push->next) return;
   const EmbedRequest& next = *push->next;
   if (std::string why = WhyFeaturesAreAbsurd(next); !why.empty()) {
-    out->NoteOffence(Offence{sender.value, next.batch, std::move(why), 0});
+    out->NoteOffence(Offence{sender.value, next.batch, std::move(why), {}});
     push->next.reset();
   } else if (!Judge(&features_, "EmbedPush: features of the next batch", sender, next.batch,
                     LargestNorm(next.features), out)

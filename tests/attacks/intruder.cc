@@ -57,8 +57,9 @@ DealerSocket* Intruder::Server(size_t server) {
   const Target& target = strike_->target();
   if (server >= servers_.size()) return nullptr;
   if (!servers_[server]) {
-    Result<DealerSocket> socket = DealerSocket::Connect(
-        strike_->context(), target.servers[server].address, strike_->To(target.server_key));
+    Result<DealerSocket> socket =
+        DealerSocket::Connect(strike_->context(), target.servers[server].address,
+                              strike_->To(target.KeyOf(target.servers[server].name)));
     if (!socket.ok()) return nullptr;
     servers_[server].emplace(*std::move(socket));
   }

@@ -97,8 +97,8 @@ void LyingWorker::Receive(uint32_t from) {
 void LyingWorker::Dial(const Plan& plan) {
   servers_.clear();
   for (const PlanServer& server : plan.servers) {
-    Result<DealerSocket> socket = DealerSocket::Connect(strike_->context(), server.address,
-                                                        strike_->To(strike_->target().server_key));
+    Result<DealerSocket> socket = DealerSocket::Connect(
+        strike_->context(), server.address, strike_->To(strike_->target().KeyOf(server.name)));
     servers_.push_back(socket.ok() ? std::optional(*std::move(socket)) : std::nullopt);
   }
 }

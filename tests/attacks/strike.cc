@@ -30,7 +30,6 @@ Target TargetOf(const std::string& run_directory, const nlohmann::json& status, 
   target.plan_version = status.value("plan_version", 1u);
   target.encrypted = RunKeys::Exist(run_directory);
   if (target.encrypted) {
-    target.server_key = PublicKeyIn(run_directory + "/keys/server.key");
     const Result<MemberKey> worker = ReadKeyFile(run_directory + "/keys/worker.key");
     if (worker.ok()) target.scheduler_key = worker->scheduler_key;
   }
@@ -40,6 +39,8 @@ Target TargetOf(const std::string& run_directory, const nlohmann::json& status, 
     const Incarnation incarnation{1000 + target.servers.size() + target.workers.size()};
     if (name.starts_with("server-")) {
       target.servers.push_back({name, member.value("address", ""), incarnation});
+      const auto key = PublicKeyIn(fmt::format("{}/keys/{}.key", run_directory, name));
+      if (key) target.server_keys[name] = *key;
     } else if (name.starts_with("worker-")) {
       target.workers.push_back(incarnation);
     }

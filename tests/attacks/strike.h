@@ -5,6 +5,7 @@
 // attack's effect and not to the CPU that the attacker itself burns.
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -29,10 +30,16 @@ struct Target {
   bool encrypted = false;
   bool synchronous = false;
   std::optional<PublicKey> scheduler_key;
-  std::optional<PublicKey> server_key;  // of all honest servers
-  std::vector<PlanServer> servers;      // honest ones
-  std::vector<Incarnation> workers;     // honest ones
+  std::map<std::string, PublicKey> server_keys;  // of honest servers, by name
+  std::vector<PlanServer> servers;               // honest ones
+  std::vector<Incarnation> workers;              // honest ones
   uint32_t plan_version = 0;
+
+  // nullopt: it is not an honest server, or the run is not encrypted.
+  std::optional<PublicKey> KeyOf(const std::string& server) const {
+    const auto found = server_keys.find(server);
+    return found == server_keys.end() ? std::nullopt : std::optional(found->second);
+  }
 };
 
 // The name that the key of an attack has in the run's ring.

@@ -89,6 +89,54 @@ TEST_CASE_FIXTURE(OneBatchOnTwo, "a server whose replies do not fit is told of s
                            "b at tcp://b gives answers that do not fit what it is asked") == 1);
 }
 
+// Server a has all slots and has answered many batches; b is in the plan and has answered
+// greetings.
+struct NewcomerWithSlots : WorkerFixture {
+  NewcomerWithSlots() {
+    plan.servers[0].incarnation = {101};
+    plan.servers[1].incarnation = {102};
+    const std::vector<uint16_t> shared = plan.slot_owner;
+    plan.slot_owner.assign(shared.size(), 0);
+    now = 1;
+    JoinAndPlan();
+    for (uint32_t unit = 2; unit < 40; ++unit) {
+      auto open = Requests(Scheduler(Grant(1, LeaseKind::kTrain, unit)));
+      while (!open.empty()) {
+        const auto request = open.front();
+        open.erase(open.begin());
+        const auto sent = Server(request, Answer(request.message.body));
+        for (auto& next : Requests(sent)) open.push_back(next);
+        Acknowledge(sent);
+      }
+    }
+    plan.version = 2;  // of the same generation
+    plan.slot_owner = shared;
+    Scheduler(plan, 0, 2);
+    requests = Requests(Scheduler(Grant(1, LeaseKind::kTrain, 40), 0, 2));
+    REQUIRE(requests.size() == 2);
+  }
+  std::vector<uint64_t> SilentAt(int64_t at) {
+    std::vector<uint64_t> silent;
+    for (const Heartbeat& beat : ToScheduler<Heartbeat>(Tick(at))) silent = beat.silent_servers;
+    return silent;
+  }
+
+  std::vector<WorkerCore::Outgoing> requests;
+};
+
+TEST_CASE_FIXTURE(NewcomerWithSlots, "a new server that does not answer is told of in a second") {
+  Server(requests[0], Answer(requests[0].message.body));
+  CHECK(SilentAt(900).empty());
+  CHECK(SilentAt(2100) == std::vector<uint64_t>{102});
+}
+
+TEST_CASE_FIXTURE(NewcomerWithSlots, "a new server that refuses is told of in a second") {
+  Server(requests[0], Answer(requests[0].message.body));
+  Server(requests[1], ErrorReply{ErrorCode::kRefused, "not now"});
+  CHECK(SilentAt(900).empty());
+  CHECK(SilentAt(2100) == std::vector<uint64_t>{102});
+}
+
 TEST_CASE_FIXTURE(OneBatchOnTwo, "another plan's server begins with a clean sheet") {
   now = 1000;
   Answer(0);

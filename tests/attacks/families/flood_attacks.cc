@@ -358,7 +358,8 @@ void Bombs(Strike& strike) {
 void Multipart(Strike& strike) {
   const Bytes frame(1 << 20, 'e');
   RawDealer scheduler(strike, strike.target().scheduler, strike.target().scheduler_key);
-  RawDealer server(strike, strike.target().servers.at(0).address, strike.target().server_key);
+  RawDealer server(strike, strike.target().servers.at(0).address,
+                   strike.target().KeyOf(strike.target().servers.at(0).name));
   int sent = 0;
   while (sent < 600 && strike.Pace(300)) {
     const bool more = ++sent % 300 != 0;

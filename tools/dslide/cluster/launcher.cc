@@ -62,6 +62,7 @@ std::string SeeLog(const std::string& path) {
   return "see " + path;
 }
 
+std::string ServerName(uint32_t number) { return fmt::format("server-{}", number); }
 std::string WorkerName(uint32_t number) { return fmt::format("worker-{}", number); }
 
 }  // namespace
@@ -100,7 +101,7 @@ Status Launcher::RunToEnd() {
   DSLIDE_RETURN_IF_ERROR(Add(Kind::kScheduler, "scheduler"));
   DSLIDE_RETURN_IF_ERROR(WaitForAddress());
   if (!scheduler().running()) return {};  // the run was finished before
-  DSLIDE_RETURN_IF_ERROR(DrawWorkerKeys());
+  DSLIDE_RETURN_IF_ERROR(DrawMemberKeys());
   DSLIDE_RETURN_IF_ERROR(StartMembers());
   const auto how = [&](const char* key) {
     return Encrypted() ? fmt::format("--key {}", Path(key)) : "--scheduler " + Address();
@@ -239,33 +240,40 @@ Status Launcher::CheckDataIsLeft() const {
       children_.front().process.Ending()));
 }
 
-// Audits ask workers of other keys and give a key one vote: with a key each, the workers of one
-// launch can check one another. Keys stay for a later launch.
-Status Launcher::DrawWorkerKeys() {
+// Audits ask workers of other keys and give a key one vote, and complaints about a worker count
+// from servers of two keys: with a key each, the members of one launch can check one another. Keys
+// stay for a later launch.
+Status Launcher::DrawMemberKeys() {
   if (!Encrypted()) return {};
   Result<RunKeys> keys = RunKeys::Open(launch_.run_directory);
   DSLIDE_RETURN_IF_ERROR(keys);
-  for (uint32_t i = 1; i <= launch_.config.cluster.workers; ++i) {
-    const std::string name = WorkerName(i);
+  const auto draw = [&](KeyRole role, const std::string& name) -> Status {
     const auto has_name = [&](const Grant& grant) { return grant.name == name; };
-    if (std::ranges::any_of(keys->ring().grants(), has_name)) continue;
-    DSLIDE_RETURN_IF_ERROR(
-        keys->Allow({KeyRole::kWorker, name, {}, SecondsSince1970()}, std::nullopt));
+    if (std::ranges::any_of(keys->ring().grants(), has_name)) return {};
+    const Result<MemberKey> key = keys->Allow({role, name, {}, SecondsSince1970()}, std::nullopt);
+    return key.ok() ? Status() : key.error();
+  };
+  const ClusterConfig& cluster = launch_.config.cluster;
+  for (uint32_t i = 1; i <= cluster.servers; ++i) {
+    DSLIDE_RETURN_IF_ERROR(draw(KeyRole::kServer, ServerName(i)));
+  }
+  for (uint32_t i = 1; i <= cluster.workers; ++i) {
+    DSLIDE_RETURN_IF_ERROR(draw(KeyRole::kWorker, WorkerName(i)));
   }
   return {};
 }
 
-// A worker whose name was given to somebody with a key of their own takes that of all workers.
+// A member whose name was given to somebody with a key of their own takes the key of its role.
 std::string Launcher::KeyOf(Kind kind, const std::string& name) const {
   const std::string own = Path(fmt::format("keys/{}.key", name));
-  if (kind == Kind::kWorker && fs::exists(own)) return own;
+  if (fs::exists(own)) return own;
   return Path(kind == Kind::kWorker ? "keys/worker.key" : "keys/server.key");
 }
 
 Status Launcher::StartMembers() {
   const ClusterConfig& cluster = launch_.config.cluster;
   for (uint32_t i = 1; i <= cluster.servers; ++i) {
-    DSLIDE_RETURN_IF_ERROR(Add(Kind::kServer, fmt::format("server-{}", i)));
+    DSLIDE_RETURN_IF_ERROR(Add(Kind::kServer, ServerName(i)));
   }
   for (uint32_t i = 1; i <= cluster.workers; ++i) {
     DSLIDE_RETURN_IF_ERROR(Add(Kind::kWorker, WorkerName(i)));

@@ -76,7 +76,7 @@ class Launcher {
   Status WaitForAddress();
   bool HasBegun() const;
   Status CheckDataIsLeft() const;
-  Status DrawWorkerKeys();
+  Status DrawMemberKeys();
   std::string KeyOf(Kind kind, const std::string& name) const;
   Status StartMembers();
   Status Follow();
