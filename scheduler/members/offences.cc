@@ -20,14 +20,14 @@ Offences::Verdict Offences::Note(Incarnation member, std::string reason, bool co
   if (!counts) return {};
   const auto forget = [&](std::vector<Counted>* of_member) {
     std::erase_if(*of_member, [&](const Counted& one) { return now_ms - one.at_ms > kWithinMs; });
-    return of_member->empty();
   };
   if (counted_.size() >= kMostKeys) {
-    std::erase_if(counted_, [&](auto& entry) { return forget(&entry.second); });
+    for (auto& [key, of_member] : counted_) forget(&of_member);
+    std::erase_if(counted_, [](const auto& entry) { return entry.second.empty(); });
     if (counted_.size() >= kMostKeys) counted_.erase(counted_.begin());
   }
   std::vector<Counted>& of_member = counted_[FingerprintOf(member)];
-  (void)forget(&of_member);
+  forget(&of_member);
   of_member.push_back({now_ms, witnesses});
   if (of_member.size() < kMost) return {};
   Verdict verdict{true, {}};
@@ -40,10 +40,8 @@ Offences::Verdict Offences::Note(Incarnation member, std::string reason, bool co
 
 Offences::Witnesses Offences::Complain(Incarnation server, Incarnation member, int64_t now_ms) {
   const auto is_old = [&](const auto& complaint) { return now_ms - complaint.second > kDoubtMs; };
-  std::erase_if(complaints_, [&](auto& entry) {
-    std::erase_if(entry.second, is_old);
-    return entry.second.empty();
-  });
+  for (auto& [key, of_member] : complaints_) std::erase_if(of_member, is_old);
+  std::erase_if(complaints_, [](const auto& entry) { return entry.second.empty(); });
   if (complaints_.size() >= kMostKeys && !complaints_.contains(FingerprintOf(member))) {
     complaints_.erase(complaints_.begin());
   }
