@@ -101,6 +101,7 @@ void RunReporter::MakeStatusText(const RunStatus& status) {
   status_text_ = StatusJson(
       status, page_reading_, curve_, Waits(status) ? status.waiting : ProgressText(page_reading_),
       {.contributions = contributions,
+       .few_contributors = access != nullptr ? FewContributorsLine(contributions_) : "",
        .time_s = SecondsSince1970(),
        .events = &recorder_.events(),
        .checkpoints = &care_,
@@ -157,6 +158,8 @@ RunCosts RunReporter::WriteCosts(const RunStatus& status) {
 
 Status RunReporter::WriteSummary() {
   parts_.terminal->EndTransient();
+  const std::string few = parts_.access != nullptr ? FewContributorsLine(contributions_) : "";
+  if (!few.empty()) parts_.terminal->Print(few);
   const RunStatus status = parts_.core->Describe(parts_.clock->Millis());
   return WriteWholeFile(directory_ + "/summary.json", SummaryJson(status, WriteCosts(status)));
 }

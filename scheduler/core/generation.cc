@@ -5,15 +5,21 @@ namespace dslide {
 bool Generation::GiveLease(const Request& request, const RunContext& run, const Roster& roster,
                            const Offences& offences, int64_t now_ms, Advisor* advisor,
                            Outbox* out) {
+  const bool slowed = offences.IsSlowed(request.worker, now_ms);
+  if (slowed) {
+    const auto last = slowed_leases_ms.find(request.worker);
+    if (last != slowed_leases_ms.end() && now_ms - last->second < kSlowedLeaseMs) return false;
+  }
   Pass::Applicant applicant;
   applicant.worker = request.worker;
   applicant.has_data = request.has_data;
-  const bool doubted = offences.IsDoubted(request.worker, now_ms);
+  const bool doubted = slowed || offences.IsDoubted(request.worker, now_ms);
   applicant.batches = doubted ? 1 : advisor->LeaseBatches(request.worker);
   applicant.workers = roster.Count(Role::kWorker);
   applicant.speed = [&](Incarnation holder) { return advisor->BatchesPerSecond(holder, now_ms); };
   auto grant = pass.Lease(run, applicant, now_ms);
   if (!grant) return false;
+  if (slowed) slowed_leases_ms[request.worker] = now_ms;
   advisor->OnLease(request.worker, now_ms);
   out->Reply(roster.Find(request.worker)->peer, request.sequence, *std::move(grant));
   return true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "scheduler/balance/advisor.h"
@@ -25,7 +26,9 @@ struct Generation {
   explicit Generation(CountedWork counted) : pass(std::move(counted)) {}
 
   // Answers a request with as many batches as the worker's speed is worth, with one where servers
-  // complain of the worker. False: there are none. REQUIRES the worker in the roster.
+  // complain of the worker. A worker that is slowed gets one every kSlowedLeaseMs. False: there are
+  // none for it now. REQUIRES the worker in the roster.
+  static constexpr int64_t kSlowedLeaseMs = 2000;
   bool GiveLease(const Request& request, const RunContext& run, const Roster& roster,
                  const Offences& offences, int64_t now_ms, Advisor* advisor, Outbox* out);
   // Gives work to the workers that had to wait. Without it each would ask again, a round trip in
@@ -43,6 +46,7 @@ struct Generation {
   std::vector<Request> pending;  // in the order in which they came
   Pass::Supply served;           // when they were last looked at
   int64_t served_ms = 0;
+  std::map<Incarnation, int64_t> slowed_leases_ms;  // of workers that are slowed: the last ones
 };
 
 }  // namespace dslide

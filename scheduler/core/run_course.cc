@@ -8,6 +8,7 @@
 #include "common/base/plural.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/stream_course.h"
+#include "scheduler/ledger/contributions.h"
 
 namespace dslide {
 namespace {
@@ -133,24 +134,21 @@ void MaybeWriteManifest(RunState* run, int64_t now_ms) {
 
 namespace {
 
-// Keys that a run and dslide train draw for its own workers: "worker", "worker-1" and so on.
-bool IsOwnKey(std::string_view name) {
-  constexpr std::string_view kOwn = "worker";
-  if (!name.starts_with(kOwn)) return false;
-  name.remove_prefix(kOwn.size());
-  return name.empty() || (name.front() == '-' && name.size() > 1 &&
-                          name.find_first_not_of("0123456789", 1) == std::string_view::npos);
-}
-
 // The remedy for a loss that rises again and again. Where all workers are the run's own, the rate
 // or the data is at fault.
 std::string RemedyFor(const RunState& run) {
   const auto is_own = [](const auto& suspect) { return IsOwnKey(suspect.first); };
-  const bool own = !run.inputs.keyed || std::ranges::all_of(run.drift->suspects(), is_own);
+  const auto& suspects = run.drift->suspects();
+  const bool own = !run.inputs.keyed || std::ranges::all_of(suspects, is_own);
+  const char* key = own ? ""
+                    : suspects.size() < 3
+                        ? ", or without one of the contributors (of fewer than three nobody can "
+                          "tell which one sends wrong gradients)"
+                        : ", or after you have revoked the key that sends wrong gradients";
   return fmt::format(
       "Use --resume with a lower train.learning_rate{}; if the data is at fault (dslide data stats "
       "describes it), begin a new run",
-      own ? "" : ", or after you have revoked the key that sends wrong gradients");
+      key);
 }
 
 }  // namespace

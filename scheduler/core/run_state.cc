@@ -43,6 +43,7 @@ RunState::RunState(RunInputs run_inputs, int64_t now_ms)
   if (WatchesDrift(inputs.config)) {
     drift.emplace(BatchesPerEpoch(inputs.config.train, inputs.train->size()),
                   inputs.config.model.labels);
+    outliers.emplace(inputs.config.model.labels);
   }
   const std::string config = FormatConfig(WithoutGrowth(inputs.config));
   if (!inputs.ledger.opened || inputs.ledger.run.config != config) {

@@ -20,6 +20,7 @@
 #include "scheduler/core/run_status.h"
 #include "scheduler/members/offences.h"
 #include "scheduler/pass/drift_alarm.h"
+#include "scheduler/pass/loss_outliers.h"
 #include "scheduler/pass/report_check.h"
 #include "scheduler/pass/run_totals.h"
 #include "scheduler/pass/training_clock.h"
@@ -82,6 +83,7 @@ struct RunState {
   std::map<uint64_t, uint32_t> audits_missed;
   std::set<std::string> put_out;    // names and peer ids that may not join again, if without keys
   std::optional<DriftAlarm> drift;  // none: the loss does not tell (see WatchesDrift)
+  std::optional<LossOutliers> outliers;  // the same
   RunTotals totals;
   TrainingClock clock;
   // Of a stream: the segment that has come for the next pass, and what the shell was asked for.

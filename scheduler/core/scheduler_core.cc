@@ -21,6 +21,11 @@
 namespace dslide {
 namespace {
 
+// Whom a batch counts for: the key of a member, else its name.
+const std::string& ContributorOf(const Member& member) {
+  return member.key.empty() ? member.name : member.key;
+}
+
 constexpr uint32_t kRetryMs = 1000;  // until a worker that got no work asks again
 constexpr int64_t kSendAgainMs = 10000;
 constexpr int64_t kAuditsMs = 100;          // between looks at all audits
@@ -267,8 +272,9 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     run_.totals.work.Add(bounded);
     member->samples += done.samples;
     if (run_.drift && LossSeenByServers(done)) {
-      run_.drift->Add(member->key.empty() ? member->name : member->key,
-                      bounded.loss_sum / std::max(1u, done.samples));
+      const double loss = bounded.loss_sum / std::max(1u, done.samples);
+      run_.drift->Add(ContributorOf(*member), loss);
+      SlowOutliers(run_.outliers->Add(ContributorOf(*member), loss), now_ms);
     }
     if (run_.drift && run_.drift->drifting() && run_.InPass()) return OnDrift(&run_, now_ms);
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
@@ -277,6 +283,24 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   if (evaluated || counts) EndAuditOf(done.batch, now_ms);
   Proceed(&run_, now_ms);
   MaybeWriteManifest(&run_, now_ms);
+}
+
+// By the servers' word alone nobody is excluded.
+void SchedulerCore::SlowOutliers(const std::vector<LossOutliers::Outlier>& outliers,
+                                 int64_t now_ms) {
+  for (const LossOutliers::Outlier& outlier : outliers) {
+    for (const Member* worker : std::as_const(run_.cluster.roster).Of(Role::kWorker)) {
+      if (ContributorOf(*worker) != outlier.contributor) continue;
+      run_.offences.Slow(worker->incarnation, now_ms);
+      run_.out.Decide(PeerLine::kOffence,
+                      fmt::format("the batches of {} have a loss of {:.2f}, those of others of "
+                                  "{:.2f}: it may train on something else, and gets one batch "
+                                  "every {} s for {} min",
+                                  worker->name, outlier.loss, outlier.others,
+                                  Generation::kSlowedLeaseMs / 1000, Offences::kSlowMs / 60000),
+                      now_ms);
+    }
+  }
 }
 
 // A server that has not heard this life's key yet judges by another one; so a ticket is judged

@@ -110,6 +110,7 @@ class SchedulerCore {
     bool counts = true;
     Offences::Witnesses witnesses = {};
   };
+  void SlowOutliers(const std::vector<LossOutliers::Outlier>& outliers, int64_t now_ms);
   void OnOffence(const Member& server, const Offence& offence, int64_t now_ms);
   void NoteOffence(Incarnation worker, const std::string& reason, const Evidence& evidence,
                    int64_t now_ms);

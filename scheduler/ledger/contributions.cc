@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/plural.h"
+
 namespace dslide {
 
 void Contributions::Add(const std::string& contributor, uint32_t day, uint64_t samples) {
@@ -34,6 +36,27 @@ std::vector<Contributions::Total> Contributions::Totals(uint32_t today, size_t m
     totals.push_back({contributor, samples, found == days.end() ? 0 : found->second});
   }
   return totals;
+}
+
+bool IsOwnKey(std::string_view name) {
+  constexpr std::string_view kOwn = "worker";
+  if (!name.starts_with(kOwn)) return false;
+  name.remove_prefix(kOwn.size());
+  return name.empty() || (name.front() == '-' && name.size() > 1 &&
+                          name.find_first_not_of("0123456789", 1) == std::string_view::npos);
+}
+
+std::string FewContributorsLine(const Contributions& contributions) {
+  constexpr size_t kEnough = 3;
+  const auto& days = contributions.days();
+  const bool has_other =
+      std::ranges::any_of(days, [](const auto& one) { return !IsOwnKey(one.first); });
+  if (!has_other || days.size() >= kEnough) return "";
+  return fmt::format(
+      "trained by {}: with fewer than three, wrong batches of one cannot be told from right ones "
+      "of "
+      "another",
+      Plural(days.size(), "contributor"));
 }
 
 std::string DayText(uint32_t day) {

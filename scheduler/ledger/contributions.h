@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dslide {
@@ -36,6 +37,13 @@ class Contributions {
   std::map<std::string, Days> days_;
   std::map<std::string, uint64_t> samples_;  // of all days
 };
+
+// Whether a run or dslide train draws the key of this name for its own workers: "worker",
+// "worker-1" and so on.
+bool IsOwnKey(std::string_view name);
+// Where fewer than three contributors have trained, and one of them has not a key of IsOwnKey():
+// that a wrong batch of one cannot be told from a right batch of another. "" elsewhere.
+std::string FewContributorsLine(const Contributions& contributions);
 
 // The day of a moment, in seconds since 1970 (UTC).
 constexpr uint32_t DayOf(int64_t seconds) { return static_cast<uint32_t>(seconds / 86400); }

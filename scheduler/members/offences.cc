@@ -57,6 +57,17 @@ Offences::Witnesses Offences::Complain(Incarnation server, Incarnation member, i
   return witnesses;
 }
 
+void Offences::Slow(Incarnation member, int64_t now_ms) {
+  std::erase_if(slowed_, [&](const auto& entry) { return now_ms - entry.second > kSlowMs; });
+  if (slowed_.size() >= kMostKeys) slowed_.erase(slowed_.begin());
+  slowed_[FingerprintOf(member)] = now_ms;
+}
+
+bool Offences::IsSlowed(Incarnation member, int64_t now_ms) const {
+  const auto found = slowed_.find(FingerprintOf(member));
+  return found != slowed_.end() && now_ms - found->second <= kSlowMs;
+}
+
 bool Offences::IsDoubted(Incarnation member, int64_t now_ms) const {
   const auto found = complaints_.find(FingerprintOf(member));
   if (found == complaints_.end()) return false;

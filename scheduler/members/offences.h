@@ -28,6 +28,7 @@ class Offences {
   static constexpr size_t kKept = 100;             // for people, the oldest goes first
   static constexpr int64_t kTogetherMs = 10'000;
   static constexpr int64_t kDoubtMs = 60'000;  // a member is doubted after a complaint
+  static constexpr int64_t kSlowMs = 600'000;
 
   // Members whose word something rests on, by the fingerprints of their keys.
   using Witnesses = std::set<uint32_t>;
@@ -52,6 +53,11 @@ class Offences {
   [[nodiscard]] Witnesses Complain(Incarnation server, Incarnation member, int64_t now_ms);
   bool IsDoubted(Incarnation member, int64_t now_ms) const;
 
+  // The batches of a member have a higher loss than those of others (loss_outliers.h): it is slowed
+  // for kSlowMs.
+  void Slow(Incarnation member, int64_t now_ms);
+  bool IsSlowed(Incarnation member, int64_t now_ms) const;
+
   uint64_t total() const { return total_; }
   const std::deque<Offence>& last() const { return last_; }  // the oldest first
 
@@ -66,6 +72,7 @@ class Offences {
   std::map<uint32_t, std::vector<Counted>> counted_;  // by fingerprint
   // By fingerprints of the member and of the server: when it complained last.
   std::map<uint32_t, std::map<uint32_t, int64_t>> complaints_;
+  std::map<uint32_t, int64_t> slowed_;  // by fingerprint: since when
 };
 
 }  // namespace dslide

@@ -258,6 +258,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
     json["contributions"].push_back(
         {{"name", total.contributor}, {"samples", total.samples}, {"today", total.today}});
   }
+  if (!extras.few_contributors.empty()) json["few_contributors"] = extras.few_contributors;
   json["members"] = OrderedJson::array();
   AddVacantSeats(status, &json["members"]);
   const DecisionsByName decisions = ByName(status.decisions.workers);

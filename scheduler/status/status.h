@@ -29,6 +29,7 @@ struct CheckpointCare {
 // What the shell knows besides the core.
 struct StatusExtras {
   std::span<const Contributions::Total> contributions = {};  // the greatest first
+  std::string few_contributors = {};                         // FewContributorsLine()
   int64_t time_s = 0;                                        // since 1970; 0: not told
   const std::deque<RunEvent>* events = nullptr;
   const CheckpointCare* checkpoints = nullptr;

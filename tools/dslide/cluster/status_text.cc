@@ -200,7 +200,8 @@ std::string ContributionLines(const Json& status) {
   if (!list.is_array() || list.empty()) return "";
   std::vector<const Json*> shown;
   for (size_t i = 0; i < std::min(list.size(), kContributions); ++i) shown.push_back(&list[i]);
-  return "\n" + Table(ContributionColumns(), 1, shown);
+  const std::string few = LineAt(status, "few_contributors");
+  return "\n" + Table(ContributionColumns(), 1, shown) + (few.empty() ? "" : few + "\n");
 }
 
 std::string RunLine(const Json& status) {
