@@ -16,14 +16,14 @@ Config LongConfig() {
 }
 
 // A worker's next batches, with a loss; evaluations on the way are done, too.
-void Train(FakeCluster* run, double loss, int batches) {
+void Train(FakeCluster* run, double loss, int batches, uint64_t worker = 11) {
   for (int i = 0; i < batches; ++i) {
-    REQUIRE((!run->work(11).empty() || run->Lease(11)));
-    const auto [grant, batch] = run->work(11).front();
-    run->work(11).pop_front();
+    REQUIRE((!run->work(worker).empty() || run->Lease(worker)));
+    const auto [grant, batch] = run->work(worker).front();
+    run->work(worker).pop_front();
     BatchDone done = FakeCluster::Report(grant, batch);
     done.loss_sum = loss * done.samples;
-    run->Send(11, done);
+    run->Send(worker, done);
   }
 }
 
@@ -98,9 +98,36 @@ TEST_CASE("drift: keys are spoken of where somebody has one that is not the run'
   }
   for (const std::string other : {"alice", "worker-", "worker-x", "workers"}) {
     CAPTURE(other);
-    CHECK(message_with(other).find("or after you have revoked the key that sends wrong "
-                                   "gradients; if the data") != std::string::npos);
+    CHECK(message_with(other).find("or without one of the contributors (of fewer than three nobody "
+                                   "can tell which one sends wrong gradients); if the data") !=
+          std::string::npos);
   }
+}
+
+TEST_CASE("drift: of three contributors the one with a higher loss gets few batches") {
+  constexpr uint64_t kLiar = 13;
+  FakeCluster run(LongConfig(), {}, false);
+  run.Start();
+  run.Join(12, Role::kWorker);
+  run.Join(kLiar, Role::kWorker);
+  for (int i = 0; i < 30; ++i) {
+    for (const uint64_t worker : {11, 12, 13}) {
+      Train(&run, worker == kLiar ? 1.5 * kGood : kGood, 1, worker);
+      if (run.Noticed("may train on something else")) break;
+    }
+  }
+  CHECK(
+      run.Noticed("have a loss of 0.75, those of others of 0.50: it may train on something else, "
+                  "and gets one batch every 2 s for 10 min"));
+  run.work(kLiar).clear();  // what it has leased before
+  REQUIRE(run.Lease(kLiar));
+  CHECK(run.work(kLiar).size() == 1);
+  Train(&run, kGood, 1, kLiar);
+  CHECK_FALSE(run.Lease(kLiar));
+  CHECK(run.Lease(11));
+  run.Wait(Generation::kSlowedLeaseMs);
+  CHECK(run.Lease(kLiar));
+  CHECK(run.core().roster().Find({kLiar}) != nullptr);  // nobody is excluded by losses alone
 }
 
 }  // namespace

@@ -200,6 +200,30 @@ TEST_CASE("a member may not join as another role, nor with the incarnation of a 
   CHECK(join_as(Role::kObserver, 40) != nullptr);
 }
 
+TEST_CASE("an observer that has been silent the longest makes room for another one") {
+  Setup run;
+  run.Start();
+  const auto join = [&](uint64_t incarnation, int64_t now_ms) {
+    dslide::Join join;
+    join.role = Role::kObserver;
+    const Message message{{{77}, {incarnation}, 1, 0, 0}, join};
+    const PeerId peer = "o" + std::to_string(incarnation);
+    return run.cluster.OnJoin(peer, message, true, run.inputs, now_ms, &run.out).member != nullptr;
+  };
+  for (uint64_t i = 0; i < kMostObservers; ++i) CHECK(join(1000 + i, 10));
+  for (uint64_t i = 0; i < kMostObservers; ++i) {
+    if (i == 7) continue;
+    run.cluster.roster.Heard({1000 + i}, "o" + std::to_string(1000 + i), 20);
+  }
+  run.out.Drain();
+  CHECK(join(5000, 30));
+  CHECK(run.cluster.roster.Find({1007}) == nullptr);
+  CHECK(run.cluster.roster.Count(Role::kObserver) == kMostObservers);
+  const auto sent = run.out.Drain().send;
+  CHECK(std::get<Shutdown>(*sent.at(0).body).reason.find("silent the longest") !=
+        std::string::npos);
+}
+
 TEST_CASE("a server is unheard if no worker with batches in flight hears it") {
   Setup run;
   run.Start();
