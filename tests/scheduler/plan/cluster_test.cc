@@ -204,9 +204,9 @@ TEST_CASE("an observer that has been silent the longest makes room for another o
   Setup run;
   run.Start();
   const auto join = [&](uint64_t incarnation, int64_t now_ms) {
-    dslide::Join join;
-    join.role = Role::kObserver;
-    const Message message{{{77}, {incarnation}, 1, 0, 0}, join};
+    dslide::Join request;
+    request.role = Role::kObserver;
+    const Message message{{{77}, {incarnation}, 1, 0, 0}, request};
     const PeerId peer = "o" + std::to_string(incarnation);
     return run.cluster.OnJoin(peer, message, true, run.inputs, now_ms, &run.out).member != nullptr;
   };
