@@ -44,6 +44,23 @@ void Normaliser(Strike& strike) {
       }));
 }
 
+// Lies inside all bounds: labels shifted, activations and gradients scaled.
+template <int kActivations, int kGradients>
+void Bounded(Strike& strike) {
+  LyingOptions options;
+  const Twist labels = ExchangeLabels();
+  options.twist = [labels](uint32_t to, Message* message) {
+    if (auto* query = std::get_if<ActiveQuery>(&message->body)) {
+      for (float& x : query->hidden.data) x *= kActivations;
+    }
+    if (auto* push = std::get_if<EmbedPush>(&message->body)) {
+      for (float& x : push->gradient.data) x *= -kGradients;
+    }
+    return labels(to, message);
+  };
+  RunLyingWorker(strike, options);
+}
+
 }  // namespace
 
 std::vector<Attack> All() {
@@ -75,6 +92,18 @@ std::vector<Attack> All() {
     attack.on.alone = true;
     attack.on.times = 3;
     attack.on.workers = kHonest;
+  }
+  const std::vector<Attack> of_three = {
+      {"liar.bounded-1-1", As::kWorker, "1 of 3: wrong labels, wrong sign", Bounded<1, 1>},
+      {"liar.bounded-1-4", As::kWorker, "1 of 3: the same, gradients x 4", Bounded<1, 4>},
+      {"liar.bounded-3-5", As::kWorker, "1 of 3: h x 3, gradients x 5", Bounded<3, 5>},
+      {"liar.bounded-3-20", As::kWorker, "1 of 3: h x 3, gradients x 20", Bounded<3, 20>},
+      {"liar.bounded-3-3", As::kWorker, "1 of 3: h x 3, gradients x 3", Bounded<3, 3>},
+  };
+  for (Attack attack : of_three) {
+    attack.on.alone = true;
+    attack.on.times = 4;
+    all.push_back(attack);
   }
   return all;
 }
