@@ -21,14 +21,18 @@ struct Setup {
     generation.pass.Begin(run, &out);
   }
   bool Give(uint64_t worker, uint64_t sequence) {
-    return generation.GiveLease({{worker}, sequence, false}, run, roster, 0, &advisor, &out);
+    return generation.GiveLease({{worker}, sequence, false}, run, roster, offences, 0, &advisor,
+                                &out);
   }
-  void Serve(int64_t now_ms = 0) { generation.ServePending(run, roster, now_ms, &advisor, &out); }
+  void Serve(int64_t now_ms = 0) {
+    generation.ServePending(run, roster, offences, now_ms, &advisor, &out);
+  }
 
   Dataset train;
   RunContext run;
   Roster roster{1000};
   Advisor advisor;
+  Offences offences;
   Outbox out{0};
   Generation generation{CountedWork()};
 };

@@ -10,7 +10,7 @@ struct Fixture : PartFixture {
 
   // What the scheduler is told of an offence at that time.
   std::vector<Message> Sent(uint64_t worker, int64_t now_us) {
-    reports.Send({Offence{worker, {1, 2, 3}, "lies", 9}}, now_us, &out);
+    reports.Send({Offence{worker, {1, 2, 3}, "lies", {9}}}, now_us, &out);
     return out.Drain().to_scheduler;
   }
 };
@@ -18,7 +18,7 @@ struct Fixture : PartFixture {
 TEST_CASE_FIXTURE(Fixture, "offences: a worker is reported once a second, and so many at most") {
   const auto first = Sent(5, 0);
   REQUIRE(first.size() == 1);
-  CHECK(first[0].body == Body{Offence{5, {1, 2, 3}, "lies", 9}});
+  CHECK(first[0].body == Body{Offence{5, {1, 2, 3}, "lies", {9}}});
   CHECK(Sent(5, 10).empty());
   CHECK(Sent(6, 10).size() == 1);
   CHECK(Sent(5, OffenceReports::kGapUs).size() == 1);
