@@ -172,6 +172,41 @@ void CheckMembers(const SchedulerAccess& access, const nlohmann::json& status, b
   }
 }
 
+// Where others may dial a process that this one dials at `address`: that address outside loopback,
+// or this machine's own ones at which its port is open. "": nowhere.
+std::string OpenToOthers(const std::string& address) {
+  if (!IsLoopback(address)) return address;
+  const std::optional<TcpAddress> tcp = ParseTcp(address);
+  if (!tcp) return "";
+  for (const OwnAddress& own : OwnAddresses()) {
+    const std::string other = fmt::format("tcp://{}:{}", own.host, tcp->port);
+    if (IsLoopback(other)) continue;
+    const auto resolved = Resolve(other);
+    if (resolved.ok() && !resolved->empty() && Dial(resolved->front()).error == 0) return other;
+  }
+  return "";
+}
+
+// A run in plaintext is meant for loopback, or for a network that is trusted.
+void CheckPlaintext(const SchedulerAccess& access, const nlohmann::json& status,
+                    Findings* findings) {
+  if (access.curve) return;
+  std::string open = OpenToOthers(access.address);
+  for (const auto& member : status.value("members", nlohmann::json::array())) {
+    const std::string address = member.value("address", "");
+    if (open.empty() && member.value("role", "") == "server") open = OpenToOthers(address);
+  }
+  if (open.empty()) {
+    return findings->Fine("plaintext", "the run's ports are open to this machine alone");
+  }
+  findings->Note("plaintext",
+                 fmt::format("the run is not encrypted, and {} is open to others: whoever reaches "
+                             "it can join in any role",
+                             open),
+                 "bind 127.0.0.1, or begin the run with security.encryption=always; "
+                 "schema/SECURITY.md has what each role may do");
+}
+
 }  // namespace
 
 bool CheckScheduler(const SchedulerAccess& access, Findings* findings, nlohmann::json* whole) {
@@ -207,6 +242,7 @@ bool CheckScheduler(const SchedulerAccess& access, Findings* findings, nlohmann:
     findings->Problem("status", "is no JSON", "use executables of one version");
   } else {
     CheckClock(status, findings);
+    CheckPlaintext(access, status, findings);
     CheckMembers(access, status, whole == nullptr, findings);
     if (whole != nullptr) *whole = status;
   }
