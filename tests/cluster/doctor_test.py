@@ -26,7 +26,7 @@ from netlab import Process, inside, run_ip, wait_for  # noqa: E402
 SITE, HOME = "10.79.0.1", "10.79.0.2"
 SCHEDULER = f"tcp://{SITE}:7700"
 SETTINGS = ("train.epochs=1000000", "train.batch=32", "model.hidden=16", "cluster.executors=1",
-            "cluster.heartbeat_ms=200", f"cluster.scheduler_bind={SCHEDULER}", "cluster.status_bind=",
+            "cluster.heartbeat_ms=200", "cluster.status_bind=",
             "cluster.servers=1")
 
 
@@ -57,22 +57,27 @@ class Bench:
         for name, address in (("site", SITE), ("home", HOME)):
             run_ip("-n", self.names[name], "addr", "add", f"{address}/24", "dev", "eth0")
             run_ip("-n", self.names[name], "link", "set", "eth0", "up")
-        data = f"{self.directory}/train.txt"
-        with open(data, "w", encoding="utf-8") as file:
+        with open(f"{self.directory}/train.txt", "w", encoding="utf-8") as file:
             file.write("400 30 20\n" + "".join(f"{i % 20} {i % 30}:1\n" for i in range(400)))
-        self.run = f"{self.directory}/run"
-        sets = [word for setting in (*SETTINGS, f"train.data={data}") for word in ("--set", setting)]
+        self.run = self.start_scheduler("scheduler", f"cluster.scheduler_bind={SCHEDULER}")
         with inside(self.names["site"]):
-            self.processes.append(Process("scheduler", [
-                f"{self.build}/bin/dslide-scheduler", "--run-dir", self.run, *sets],
-                f"{self.directory}/scheduler.log"))
-            wait_for(lambda: os.path.exists(f"{self.run}/scheduler.address"), self.processes, 60,
-                     "the scheduler")
             self.processes.append(Process("server", [
                 f"{self.build}/bin/dslide-server", "--key", f"{self.run}/keys/server.key", "--name",
                 "server-1", "--bind", f"tcp://{SITE}:7701"], f"{self.directory}/server.log"))
             wait_for(lambda: "joined" in open(f"{self.directory}/scheduler.log").read(), self.processes,
                      60, "the server")
+
+    def start_scheduler(self, name, *settings):
+        """A scheduler at the site; its run directory."""
+        run = f"{self.directory}/run-of-{name}"
+        all_settings = (*SETTINGS, f"train.data={self.directory}/train.txt", *settings)
+        sets = [word for setting in all_settings for word in ("--set", setting)]
+        with inside(self.names["site"]):
+            self.processes.append(Process(name, [
+                f"{self.build}/bin/dslide-scheduler", "--run-dir", run, *sets],
+                f"{self.directory}/{name}.log"))
+            wait_for(lambda: os.path.exists(f"{run}/scheduler.address"), self.processes, 60, name)
+        return run
 
     def __exit__(self, *_):
         for process in reversed(self.processes):
@@ -291,6 +296,18 @@ def members(bench):
         listener.close()
 
 
+def plaintext(bench):
+    trusted = "security.encryption=trusted-network"
+    bench.start_scheduler("open", "cluster.scheduler_bind=tcp://*:7900", trusted)
+    words = ["not encrypted", f"{SITE}:7900", "security.encryption=always"]
+    bench.expect("plaintext on a network", "plaintext", "note", words, "--scheduler", f"tcp://{SITE}:7900")
+    bench.expect("the same by loopback", "plaintext", "note", words, "--scheduler", "tcp://127.0.0.1:7900",
+                 namespace="site")
+    bench.start_scheduler("closed", "cluster.scheduler_bind=tcp://127.0.0.1:7901")
+    bench.expect("plaintext on loopback", "plaintext", "ok", ["this machine alone"], "--scheduler",
+                 "tcp://127.0.0.1:7901", namespace="site")
+
+
 def listening(bench):
     server = ("--key", bench.key("server"))
     back = "reached from the scheduler"
@@ -327,6 +344,7 @@ def main():
                 clocks(bench)
             members(bench)
             listening(bench)
+            plaintext(bench)
             with open(f"{directory}/scheduler.log", encoding="utf-8") as file:
                 alarms = [line for line in file if "may not join as" in line or "a server is refused" in line]
             if alarms:
