@@ -139,7 +139,7 @@ void SchedulerShell::CarryOut(SchedulerCore::Effects effects) {
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerAfterPlanSwitch);
   for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
   for (const SchedulerEffects::Quarantine& one : effects.quarantine) {
-    if (access_) access_->Quarantine(one.member, one.witnesses, SecondsSince1970());
+    if (access_) access_->Quarantine(one.member, one.accusers, SecondsSince1970());
     access_read_ms_ = 0;
   }
   for (const std::string& server : effects.lost_servers) reporter_.OnLost(server);

@@ -81,7 +81,7 @@ BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGran
       only_server_(std::ranges::count(with_neurons_, true) == 1),
       greeted_(std::move(greeted)),
       replies_(plan.servers.size()),
-      loss_parts_(plan.servers.size()),
+      receipts_(plan.servers.size()),
       wants_dense_(dense == nullptr && !config.model.dense.empty()),
       dense_(std::move(dense)) {
   greeted_.resize(plan.servers.size());
@@ -211,8 +211,7 @@ Body BatchFlight::RequestFor(uint32_t server) const {
 
 Result<bool> BatchFlight::Take(uint32_t server, Body reply, uint64_t receipt, double loss_part) {
   DSLIDE_RETURN_IF_ERROR(CheckShape(server, reply));
-  done_.receipts ^= receipt;
-  if (receipt != 0) loss_parts_[server] = loss_part;
+  if (receipt != 0) receipts_[server] = {receipt, loss_part};
   if (Asks(server) && !replies_[server]) --missing_;
   replies_[server] = std::move(reply);
   AddPartials();
@@ -331,23 +330,26 @@ void BatchFlight::Advance() {
       break;
     case Stage::kTopK:
       MergePredictions();
+      ReportReceipts();
       stage_ = Stage::kDone;
       break;
     case Stage::kEmbedPush:
     case Stage::kDone:
-      ReportLossParts();
+      ReportReceipts();
       stage_ = Stage::kDone;
       break;
   }
 }
 
-// Those of the servers that give receipts, in the order of the plan.
-void BatchFlight::ReportLossParts() {
+// Of the servers that give them, in the order of the plan.
+void BatchFlight::ReportReceipts() {
+  const bool trains = kind_ == LeaseKind::kTrain;
+  done_.receipts.clear();
   done_.loss_parts.clear();
-  for (size_t server = 0; server < loss_parts_.size(); ++server) {
-    if (with_input_[server] || with_neurons_[server]) {
-      done_.loss_parts.push_back(loss_parts_[server]);
-    }
+  for (size_t server = 0; server < receipts_.size(); ++server) {
+    if (!with_neurons_[server] && !(trains && with_input_[server])) continue;
+    done_.receipts.push_back(receipts_[server].receipt);
+    if (trains) done_.loss_parts.push_back(receipts_[server].loss_part);
   }
 }
 

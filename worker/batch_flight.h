@@ -91,7 +91,7 @@ class BatchFlight {
   void MergeStatistics(ActiveReply merged);
   void MaskGradient(Matrix gradient);
   void MergePredictions();
-  void ReportLossParts();
+  void ReportReceipts();
 
   const Config& config_;
   const Plan& plan_;
@@ -111,12 +111,16 @@ class BatchFlight {
   std::vector<uint32_t> label_totals_;  // [B]
   std::vector<float> weights_;          // [B] of the samples' losses; empty: all 1
   std::vector<std::optional<Body>> replies_;  // [servers]
-  std::vector<double> loss_parts_;            // [servers] that receipts have told
-  uint32_t missing_ = 0;                      // of the servers that the stage asks
-  uint32_t added_ = 0;                        // of the replies, from the first, are in sum_
-  std::optional<PartialSum> sum_;             // [B x H]; none was added yet
-  Matrix first_;                              // [B x H_1] h_1, if there are dense layers
-  Matrix hidden_;                             // [B x H_L] h_L
+  struct Receipt {
+    uint64_t receipt = 0;  // 0: it has not come
+    double loss_part = 0;
+  };
+  std::vector<Receipt> receipts_;  // [servers]
+  uint32_t missing_ = 0;           // of the servers that the stage asks
+  uint32_t added_ = 0;             // of the replies, from the first, are in sum_
+  std::optional<PartialSum> sum_;  // [B x H]; none was added yet
+  Matrix first_;                   // [B x H_1] h_1, if there are dense layers
+  Matrix hidden_;                  // [B x H_L] h_L
   GradientPush push_;
   Matrix gradient_;  // [B x H_1]
   bool wants_dense_;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace dslide {
@@ -79,7 +80,7 @@ void ServerLinks::Describe(Heartbeat* beat) const {
   }
 }
 
-std::vector<int64_t> ServerLinks::SilencesUs(int64_t silence_us) const {
+std::vector<int64_t> ServerLinks::SilencesUs(int64_t silence_us, int64_t batch_us) const {
   std::vector<int64_t> silences_us(links_.size(), silence_us);
   for (size_t s = 0; s < links_.size(); ++s) {
     if (links_[s].useful == kProof) continue;
@@ -91,8 +92,9 @@ std::vector<int64_t> ServerLinks::SilencesUs(int64_t silence_us) const {
       has_others = true;
     }
     if (!has_others) continue;  // nothing tells how long an answer takes here
-    silences_us[s] = std::clamp(static_cast<int64_t>(kFirstRoundTrips * slowest_us),
-                                kFirstSilenceUs, silence_us);
+    const int64_t least_us = links_[s].heard ? kFirstSilenceUs : kConnectUs;
+    const auto usual_us = static_cast<int64_t>(kFirstRoundTrips * slowest_us);
+    silences_us[s] = std::min(silence_us, std::max({least_us, usual_us, kSlowBatches * batch_us}));
   }
   return silences_us;
 }
@@ -102,13 +104,16 @@ std::vector<int64_t> ServerLinks::SilencesUs(int64_t silence_us) const {
 // server.
 std::vector<ServerLinks::Silence> ServerLinks::Silences(const FlightTable& flights,
                                                         bool synchronous, int64_t silence_us,
-                                                        int64_t now_us) const {
-  const std::vector<int64_t> silences_us = SilencesUs(silence_us);
+                                                        int64_t batch_us, int64_t now_us) const {
+  const std::vector<int64_t> silences_us = SilencesUs(silence_us, batch_us);
+  std::set<uint32_t> asked_servers;  // one that is asked nothing gives no answers of use
+  for (const auto& [sequence, awaited] : flights.awaited()) asked_servers.insert(awaited.server);
   std::vector<Silence> silent;
   for (size_t s = 0; s < links_.size(); ++s) {
     const int64_t since_us = links_[s].useless_since_us;
     const int64_t most_us = std::min(silences_us[s], silence_us / kUselessShare);
-    const bool useless = since_us > 0 && now_us - since_us >= most_us;
+    const bool useless = since_us > 0 && now_us - since_us >= most_us &&
+                         asked_servers.contains(static_cast<uint32_t>(s));
     silent.push_back(useless ? Silence::kUseless : Silence::kNone);
   }
   for (const auto& [sequence, awaited] : flights.awaited()) {
@@ -148,7 +153,7 @@ void ServerLinks::TellSilent(const FlightTable& flights, const Config& config, i
                              Heartbeat* beat, std::vector<std::string>* notices) {
   const int64_t silence_us = int64_t{2000} * config.cluster.request_timeout_ms;
   const std::vector<Silence> silent =
-      Silences(flights, IsSynchronous(config.train), silence_us, now_us);
+      Silences(flights, IsSynchronous(config.train), silence_us, beat->longest_batch_us, now_us);
   for (size_t s = 0; s < silent.size(); ++s) {
     const PlanServer& server = links_[s].server;
     if (silent[s] == Silence::kOthersAnswer || silent[s] == Silence::kUseless)

@@ -45,17 +45,20 @@ class ServerLinks {
   // Adds the silent servers to `beat`, and a line to `notices` for each that fell silent. A server
   // is silent when it has answered nothing for twice cluster.request_timeout_ms, or nothing of use
   // for a fifth of it. Of a server that has given fewer than kProof answers of use, the time is
-  // kFirstRoundTrips round trips of the slowest other link, and at least kFirstSilenceUs. The
-  // scheduler is told of a server without answers only while others answer; when none answers, the
-  // worker's own network may be at fault.
+  // kFirstRoundTrips round trips of the slowest other link or kSlowBatches times the longest batch,
+  // and at least kFirstSilenceUs, or kConnectUs before its first answer. The scheduler is told of a
+  // server without answers only while others answer; when none answers, the worker's own network
+  // may be at fault.
   void TellSilent(const FlightTable& flights, const Config& config, int64_t now_us, Heartbeat* beat,
                   std::vector<std::string>* notices);
 
  private:
   static constexpr int64_t kProbeUs = 2'000'000;  // half a window of the meter
-  static constexpr uint32_t kProof = 20;
+  static constexpr uint32_t kProof = 500;
   static constexpr int64_t kFirstRoundTrips = 20;
+  static constexpr int64_t kSlowBatches = 4;
   static constexpr int64_t kFirstSilenceUs = 1'000'000;
+  static constexpr int64_t kConnectUs = 5'000'000;  // until the first answer
 
   enum class Silence {
     kNone,
@@ -79,9 +82,9 @@ class ServerLinks {
   };
   static void ChoosePrecision(const Config& config, Link* link);
   // [servers]
-  std::vector<int64_t> SilencesUs(int64_t silence_us) const;
+  std::vector<int64_t> SilencesUs(int64_t silence_us, int64_t batch_us) const;
   std::vector<Silence> Silences(const FlightTable& flights, bool synchronous, int64_t silence_us,
-                                int64_t now_us) const;
+                                int64_t batch_us, int64_t now_us) const;
 
   std::vector<Link> links_;  // [plan's servers]
 };

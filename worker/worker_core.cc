@@ -491,11 +491,11 @@ void WorkerCore::SendHeartbeat(const Heartbeat& usage) {
   Heartbeat beat = usage;
   beat.in_flight_limit = InFlightLimit();
   links_.Describe(&beat);
+  beat.longest_batch_us = static_cast<uint32_t>(std::exchange(longest_batch_us_, 0));
   if (work_) {
     beat.batches_in_flight = static_cast<uint32_t>(work_->flights.size());
     links_.TellSilent(work_->flights, *config_, now_us_, &beat, &effects_.notices);
   }
-  beat.longest_batch_us = static_cast<uint32_t>(std::exchange(longest_batch_us_, 0));
   Send(kScheduler, beat);
   link_.HeartbeatSent(NowMs());
 }

@@ -82,19 +82,17 @@ std::vector<bool> GivesReceipt(const Plan& plan, const ClusterConfig& cluster, L
   return gives;
 }
 
-uint64_t ReceiptsOf(const HashKey& secret, const Plan& plan, const ClusterConfig& cluster,
-                    Incarnation worker, LeaseKind kind, const BatchId& batch,
-                    std::span<const double> loss_parts) {
+std::vector<uint64_t> ReceiptsOf(const HashKey& secret, const Plan& plan,
+                                 const ClusterConfig& cluster, Incarnation worker, LeaseKind kind,
+                                 const BatchId& batch, std::span<const double> loss_parts) {
   const std::vector<bool> gives = GivesReceipt(plan, cluster, kind);
-  uint64_t receipts = 0;
-  size_t given = 0;
+  std::vector<uint64_t> receipts;
   for (size_t i = 0; i < gives.size(); ++i) {
     if (!gives[i]) continue;
-    const double part = given < loss_parts.size() ? loss_parts[given] : 0;
-    given++;
+    const double part = receipts.size() < loss_parts.size() ? loss_parts[receipts.size()] : 0;
     const Incarnation server = plan.servers[i].incarnation;
-    receipts ^=
-        ReceiptOf(ReceiptKeyOf(secret, server), server, worker, plan.version, kind, batch, part);
+    receipts.push_back(
+        ReceiptOf(ReceiptKeyOf(secret, server), server, worker, plan.version, kind, batch, part));
   }
   return receipts;
 }

@@ -48,10 +48,10 @@ uint64_t ReceiptOf(const HashKey& receipt_key, Incarnation server, Incarnation w
 // those with input rows.
 std::vector<bool> GivesReceipt(const Plan& plan, const ClusterConfig& cluster, LeaseKind kind);
 
-// The exclusive or of the receipts that a worker has when it has done a batch by a plan. `secret`:
-// the scheduler's. `loss_parts`: of the servers that give a receipt, in their order; none: all 0.
-uint64_t ReceiptsOf(const HashKey& secret, const Plan& plan, const ClusterConfig& cluster,
-                    Incarnation worker, LeaseKind kind, const BatchId& batch,
-                    std::span<const double> loss_parts);
+// The receipts that a worker has when it has done a batch by a plan, of the servers that give one,
+// in their order. `secret`: the scheduler's. `loss_parts`: of the same servers; none: all 0.
+std::vector<uint64_t> ReceiptsOf(const HashKey& secret, const Plan& plan,
+                                 const ClusterConfig& cluster, Incarnation worker, LeaseKind kind,
+                                 const BatchId& batch, std::span<const double> loss_parts);
 
 }  // namespace dslide

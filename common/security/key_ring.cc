@@ -185,8 +185,9 @@ Status KeyRing::Quarantine(const PublicKey& key, std::vector<uint32_t> accusers,
 }
 
 std::vector<std::string> KeyRing::LiftUnfounded() {
+  const std::vector<Grant> before = grants_;  // a key that is freed here accuses from now on only
   const auto stands = [&](uint32_t accuser) {
-    return std::ranges::any_of(grants_, [&](const Grant& grant) {
+    return std::ranges::any_of(before, [&](const Grant& grant) {
       return FingerprintOf(grant.key) == accuser && grant.quarantined_s == 0;
     });
   };

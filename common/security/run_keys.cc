@@ -240,6 +240,7 @@ Result<MemberKey> RunKeys::Rotate(const std::string& name, int64_t now_s, int64_
     if (next.expires_s != 0) next.expires_s = now_s + (next.expires_s - next.added_s);
     next.added_s = now_s;
     next.quarantined_s = 0;
+    next.accusers.clear();
     DSLIDE_RETURN_IF_ERROR(ring_.Expire(name, until_s));
     return Add(next, std::nullopt, &key);
   });

@@ -278,8 +278,8 @@ struct BatchDone {
   std::vector<uint32_t> bytes_by_kind =
       {};  // of sent and received, by Body::index(); empty: unknown
   double tail_error = 0;
-  uint64_t receipts = 0;                // of all servers that the batch ended at, exclusive or
-  std::vector<double> loss_parts = {};  // training: of these servers, in the plan's order
+  std::vector<uint64_t> receipts = {};  // of the servers that the batch ended at, in plan order
+  std::vector<double> loss_parts = {};  // training: of these servers
   bool operator==(const BatchDone&) const = default;
 };
 

@@ -142,7 +142,7 @@ auto FieldsOf(Is<BatchDone> auto& m) {
   return Fields(m.lease, m.batch, m.samples, m.loss_sum, m.active_neurons_sum, m.active_rows,
                 m.bytes_sent, m.bytes_received, m.probed, m.recall_set, m.recall_hash,
                 m.recall_uniform, UnlessNoRows{m.predictions}, m.bytes_by_kind, m.tail_error,
-                m.receipts, m.loss_parts);
+                m.loss_parts, m.receipts);
 }
 
 auto FieldsOf(Is<EmbedRequest> auto& m) {

@@ -28,6 +28,11 @@ inline void CheckWeights(const std::vector<float>& weights, size_t samples, Wire
   }
 }
 
+// A ticket is a signature, or not there.
+inline void CheckTicket(const char* field, const Bytes& ticket, WireReader* reader) {
+  if (!ticket.empty()) reader->RequireSize(field, ticket.size(), std::tuple_size_v<Signature>);
+}
+
 inline void CheckShape(const JoinReply& m, WireReader* reader) {
   if (m.verify_key.empty() && m.receipt_key.empty()) return;
   reader->RequireSize("verify_key", m.verify_key.size(), sizeof(VerifyKey::bytes));
@@ -47,6 +52,15 @@ inline void CheckShape(const LeaseBatch& m, WireReader* reader) {
   reader->RequireAtMost("samples", m.samples, kMaxBatchSamples);
   if (m.samples != 0) reader->RequireSize("features", m.features.rows(), 0);
   CheckWeights(m.weights, m.features.rows(), reader);
+  CheckTicket("ticket", m.ticket, reader);
+}
+
+inline void CheckShape(const EmbedRequest& m, WireReader* reader) {
+  CheckTicket("ticket", m.ticket, reader);
+}
+
+inline void CheckShape(const Offence& m, WireReader* reader) {
+  CheckTicket("ticket", m.ticket, reader);
 }
 
 inline void CheckShape(const BatchDone& m, WireReader* reader) {
@@ -67,6 +81,7 @@ inline void CheckShape(const ActiveQuery& m, WireReader* reader) {
   reader->RequireSize("labels", m.labels.rows(), m.hidden.rows);
   reader->RequireSize("totals", m.label_totals.size(), m.hidden.rows);
   CheckWeights(m.weights, m.hidden.rows, reader);
+  CheckTicket("ticket", m.ticket, reader);
 }
 
 inline void CheckShape(const ActiveReply& m, WireReader* reader) {
@@ -97,6 +112,7 @@ inline void CheckShape(const StatusRequest& m, WireReader* reader) {
 inline void CheckShape(const TopKRequest& m, WireReader* reader) {
   const size_t rows = m.excluded.rows();
   if (rows != 0) reader->RequireSize("excluded", rows, m.hidden.rows);
+  CheckTicket("ticket", m.ticket, reader);
 }
 
 inline void CheckShape(const SlotRows& m, WireReader* reader) {

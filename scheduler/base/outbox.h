@@ -39,8 +39,8 @@ class Outbox {
   // The same, of a kind that is limited.
   void Notice(PeerLine kind, std::string line, int64_t now_ms);
   // The shell puts the member's key into quarantine.
-  void Quarantine(Incarnation member, std::string why, std::vector<uint32_t> witnesses) {
-    effects_.quarantine.push_back({member, std::move(why), std::move(witnesses)});
+  void Quarantine(Incarnation member, std::string why, std::vector<uint32_t> accusers) {
+    effects_.quarantine.push_back({member, std::move(why), std::move(accusers)});
   }
   // The same for a decision, which the journal keeps as well.
   void Decide(std::string line, int64_t now_ms);

@@ -7,7 +7,7 @@ bool Generation::GiveLease(const Request& request, const RunContext& run, const 
                            Outbox* out) {
   const bool slowed = offences.IsSlowed(request.worker, now_ms);
   if (slowed) {
-    const auto last = slowed_leases_ms.find(request.worker);
+    const auto last = slowed_leases_ms.find(Offences::IdentityOf(request.worker));
     if (last != slowed_leases_ms.end() && now_ms - last->second < kSlowedLeaseMs) return false;
   }
   Pass::Applicant applicant;
@@ -19,7 +19,11 @@ bool Generation::GiveLease(const Request& request, const RunContext& run, const 
   applicant.speed = [&](Incarnation holder) { return advisor->BatchesPerSecond(holder, now_ms); };
   auto grant = pass.Lease(run, applicant, now_ms);
   if (!grant) return false;
-  if (slowed) slowed_leases_ms[request.worker] = now_ms;
+  if (slowed) {
+    std::erase_if(slowed_leases_ms,
+                  [&](const auto& lease) { return now_ms - lease.second > Offences::kSlowMs; });
+    slowed_leases_ms[Offences::IdentityOf(request.worker)] = now_ms;
+  }
   advisor->OnLease(request.worker, now_ms);
   out->Reply(roster.Find(request.worker)->peer, request.sequence, *std::move(grant));
   return true;

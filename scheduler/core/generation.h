@@ -46,7 +46,8 @@ struct Generation {
   std::vector<Request> pending;  // in the order in which they came
   Pass::Supply served;           // when they were last looked at
   int64_t served_ms = 0;
-  std::map<Incarnation, int64_t> slowed_leases_ms;  // of workers that are slowed: the last ones
+  // Of slowed workers, by Offences::IdentityOf(): when the last one was given.
+  std::map<uint32_t, int64_t> slowed_leases_ms;
 };
 
 }  // namespace dslide

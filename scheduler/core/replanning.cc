@@ -79,7 +79,7 @@ void LookAtLoads(RunState* run, int64_t now_ms) {
   if (!run->Settled() || !run->balancer.Due(run->change().paused(), now_ms)) return;
   run->balancer.BeginLook(now_ms);
   if (const auto newcomers = run->roster().Newcomers(); run->balancer.on() && !newcomers.empty()) {
-    if (run->cluster.newcomer_rest.LeftMs(now_ms) == 0) return AddServers(run, newcomers, now_ms);
+    if (!run->cluster.resting()) return AddServers(run, newcomers, now_ms);
     run->out.DecideOnce(
         "a server that had joined the plan has failed; no other server gets slots for some time",
         now_ms);
@@ -144,8 +144,8 @@ bool AwaitPlanSwitch(RunState* run, int64_t now_ms) {
 void GoBack(RunState* run, int64_t now_ms) {
   Interrupt(run, now_ms);
   const auto& checkpoint = run->checkpointer.newest();
-  const std::vector<SeatedServer> servers =
-      ChooseServers(run->plan(), run->roster(), run->inputs.config.cluster.servers);
+  const std::vector<SeatedServer> servers = ChooseServers(
+      run->plan(), run->roster(), run->inputs.config.cluster.servers, run->cluster.resting());
   BeginGeneration(run, servers,
                   Place(servers, run->plan(), checkpoint ? &*checkpoint : nullptr,
                         run->cluster.loads, run->inputs.config.cluster.slots)

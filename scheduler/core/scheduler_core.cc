@@ -249,12 +249,13 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   if (run_.pass().IsTakenBack(plan_version)) return run_.pass().GiveBack(worker, done.batch);
   const Plan* plan = run_.cluster.seats.PlanOf(plan_version);
   if (plan == nullptr) return run_.pass().GiveBack(worker, done.batch);  // too old to be checked
-  const std::string why = WhyNotBelieved(done, evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain,
-                                         worker, *plan, weight, run_.inputs);
-  run_.believed.Note(plan_version, worker, why.empty());
-  if (!why.empty()) {
+  const ReportFault fault = FaultOf(done, evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain,
+                                    worker, *plan, weight, run_.inputs);
+  run_.believed.Note(plan_version, worker, fault.why.empty());
+  if (!fault.why.empty()) {
     run_.pass().GiveBack(worker, done.batch);
-    return NoteOffence(worker, fmt::format("{} for {}", why, NameOf(done.batch)), {}, now_ms);
+    return NoteOffence(worker, fmt::format("{} for {}", fault.why, NameOf(done.batch)),
+                       EvidenceOf(fault, worker, now_ms), now_ms);
   }
   FollowAuditsIfChanged(&run_);
   const bool counts =
@@ -274,7 +275,10 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     if (run_.drift && LossSeenByServers(done)) {
       const double loss = bounded.loss_sum / std::max(1u, done.samples);
       run_.drift->Add(ContributorOf(*member), loss);
-      SlowOutliers(run_.outliers->Add(ContributorOf(*member), loss), now_ms);
+      const std::string contributor = ContributorOf(*member);
+      if (const auto outlier = run_.outliers->Add(contributor, loss)) {
+        SlowDown(contributor, *outlier, now_ms);
+      }
     }
     if (run_.drift && run_.drift->drifting() && run_.InPass()) return OnDrift(&run_, now_ms);
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
@@ -285,21 +289,34 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   MaybeWriteManifest(&run_, now_ms);
 }
 
-// By the servers' word alone nobody is excluded.
-void SchedulerCore::SlowOutliers(const std::vector<LossOutliers::Outlier>& outliers,
-                                 int64_t now_ms) {
-  for (const LossOutliers::Outlier& outlier : outliers) {
-    for (const Member* worker : std::as_const(run_.cluster.roster).Of(Role::kWorker)) {
-      if (ContributorOf(*worker) != outlier.contributor) continue;
-      run_.offences.Slow(worker->incarnation, now_ms);
-      run_.out.Decide(PeerLine::kOffence,
-                      fmt::format("the batches of {} have a loss of {:.2f}, those of others of "
-                                  "{:.2f}: it may train on something else, and gets one batch "
-                                  "every {} s for {} min",
-                                  worker->name, outlier.loss, outlier.others,
-                                  Generation::kSlowedLeaseMs / 1000, Offences::kSlowMs / 60000),
-                      now_ms);
-    }
+// A server that gives a worker false receipts, or tells it a false loss, makes it look like a liar.
+// So a missing receipt is that server's complaint, and a loss is shown only.
+SchedulerCore::Evidence SchedulerCore::EvidenceOf(const ReportFault& fault, Incarnation worker,
+                                                  int64_t now_ms) {
+  if (fault.is_loss) return {false, {}};
+  if (fault.servers.empty()) return {true, {}};
+  Offences::Accusers accusers;
+  for (const Incarnation server : fault.servers) {
+    if (run_.cluster.loads.Unproven(server)) continue;
+    accusers.merge(run_.offences.Complain(server, worker, now_ms));
+  }
+  return {!accusers.empty(), accusers};
+}
+
+// By losses alone nobody is put out: servers have told them.
+void SchedulerCore::SlowDown(const std::string& contributor, const LossOutliers::Outlier& outlier,
+                             int64_t now_ms) {
+  for (const Member* worker : std::as_const(run_.cluster.roster).Of(Role::kWorker)) {
+    if (ContributorOf(*worker) != contributor) continue;
+    run_.offences.Slow(worker->incarnation, now_ms);
+    run_.out.Decide(
+        PeerLine::kOffence,
+        fmt::format("the batches of {} have a loss of {:.2f}, those of others of {:.2f}: "
+                    "it may train on something else, and gets one batch every {} s for "
+                    "{} min",
+                    worker->name, outlier.loss, outlier.others, Generation::kSlowedLeaseMs / 1000,
+                    Offences::kSlowMs / 60000),
+        now_ms);
   }
 }
 
@@ -316,11 +333,11 @@ void SchedulerCore::OnOffence(const Member& server, const Offence& offence, int6
       return;
     }
   }
-  const Offences::Witnesses witnesses = run_.offences.Complain(server.incarnation, worker, now_ms);
+  const Offences::Accusers accusers = run_.offences.Complain(server.incarnation, worker, now_ms);
   NoteOffence(worker,
               fmt::format("{} ({}), says {}", Printable(offence.reason, kMostReason),
                           NameOf(offence.batch), server.name),
-              Evidence{!witnesses.empty(), witnesses}, now_ms);
+              Evidence{!accusers.empty(), accusers}, now_ms);
 }
 
 // An incarnation of a worker that is not in the roster was never told this incarnation's tickets:
@@ -333,20 +350,20 @@ void SchedulerCore::NoteOffence(Incarnation worker, const std::string& reason,
                   now_ms);
   const bool counts = evidence.counts && run_.believed.ByAnother(run_.plan().version, worker);
   const Offences::Verdict verdict =
-      run_.offences.Note(worker, reason, counts, evidence.witnesses, now_ms);
+      run_.offences.Note(worker, reason, counts, evidence.accusers, now_ms);
   if (!verdict.excluded) return;
-  const std::vector<uint32_t> witnesses(verdict.witnesses.begin(), verdict.witnesses.end());
+  const std::vector<uint32_t> accusers(verdict.accusers.begin(), verdict.accusers.end());
   PutOut(worker, fmt::format("has done what no honest worker does {} times", Offences::kMost), true,
-         witnesses, now_ms);
+         accusers, now_ms);
 }
 
 // Also of one that has left: its key does not count any more.
 void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, bool and_its_key,
-                           const std::vector<uint32_t>& witnesses, int64_t now_ms) {
-  if (and_its_key) run_.out.Quarantine(incarnation, why, witnesses);
+                           const std::vector<uint32_t>& accusers, int64_t now_ms) {
+  if (and_its_key) run_.out.Quarantine(incarnation, why, accusers);
   const Member* member = run_.roster().Find(incarnation);
   if (member == nullptr) return;
-  run_.out.Decide(fmt::format("{} {}{}: it is put out{}", member->name, why, WitnessText(witnesses),
+  run_.out.Decide(fmt::format("{} {}{}: it is put out{}", member->name, why, AccuserText(accusers),
                               and_its_key ? "" : ", but not its key: another member was honest"),
                   now_ms);
   if (!run_.inputs.keyed) {
@@ -357,11 +374,11 @@ void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, bool
 }
 
 // On whose word a quarantine rests, in brackets; "" if on nobody's.
-std::string SchedulerCore::WitnessText(const std::vector<uint32_t>& witnesses) const {
-  if (witnesses.empty()) return "";
+std::string SchedulerCore::AccuserText(const std::vector<uint32_t>& accusers) const {
+  if (accusers.empty()) return "";
   std::string names;
   for (const Member* server : run_.roster().Of(Role::kServer)) {
-    if (!std::ranges::binary_search(witnesses, FingerprintOf(server->incarnation))) continue;
+    if (!std::ranges::binary_search(accusers, Offences::IdentityOf(server->incarnation))) continue;
     names += (names.empty() ? "" : ", ") + server->name;
   }
   return fmt::format(" (on the word of {})", names.empty() ? "servers that have left" : names);

@@ -108,15 +108,17 @@ class SchedulerCore {
   // What says that a worker has done something: the scheduler's own sight, or servers.
   struct Evidence {
     bool counts = true;
-    Offences::Witnesses witnesses = {};
+    Offences::Accusers accusers = {};
   };
-  void SlowOutliers(const std::vector<LossOutliers::Outlier>& outliers, int64_t now_ms);
+  Evidence EvidenceOf(const ReportFault& fault, Incarnation worker, int64_t now_ms);
+  void SlowDown(const std::string& contributor, const LossOutliers::Outlier& outlier,
+                int64_t now_ms);
   void OnOffence(const Member& server, const Offence& offence, int64_t now_ms);
   void NoteOffence(Incarnation worker, const std::string& reason, const Evidence& evidence,
                    int64_t now_ms);
   void PutOut(Incarnation member, const std::string& why, bool and_its_key,
-              const std::vector<uint32_t>& witnesses, int64_t now_ms);
-  std::string WitnessText(const std::vector<uint32_t>& witnesses) const;
+              const std::vector<uint32_t>& accusers, int64_t now_ms);
+  std::string AccuserText(const std::vector<uint32_t>& accusers) const;
   void EndAuditOf(const BatchId& batch, int64_t now_ms);
   void EndAudits(int64_t now_ms);
   void OnAudited(const std::vector<Audits::Outcome>& ended, int64_t now_ms);

@@ -202,6 +202,7 @@ void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
   run->generation = Generation(run->checkpointer.Restore());
   run->checkpointer.BeginGeneration();
   if (run->drift) run->drift->BeginGeneration();
+  if (run->outliers) run->outliers->BeginGeneration();
   run->balancer.BeginGeneration();
   run->cluster.seats.BeginGeneration(servers, std::move(slot_owner),
                                      run->checkpointer.newest_directory(), &run->cluster.roster,

@@ -20,7 +20,7 @@ class NewcomerRest {
   static constexpr int64_t kFirstMs = 120'000;
   static constexpr int64_t kMostMs = 960'000;
 
-  // A server that had joined the plan is gone, and had not proven itself.
+  // A server with slots is gone soon after it had joined, or before it had proved itself.
   void OnFailure(int64_t now_ms) {
     const bool is_first = rest_ms_ == 0 || now_ms - until_ms_ > 3 * rest_ms_;
     rest_ms_ = is_first ? kFirstMs : std::min(kMostMs, 2 * rest_ms_);

@@ -12,8 +12,13 @@ constexpr size_t kMostKeys = 4096;  // whose offences count, and of whom servers
 
 }  // namespace
 
+uint32_t Offences::IdentityOf(Incarnation member) {
+  const uint32_t fingerprint = FingerprintOf(member);
+  return fingerprint != 0 ? fingerprint : static_cast<uint32_t>(member.value);
+}
+
 Offences::Verdict Offences::Note(Incarnation member, std::string reason, bool counts,
-                                 const Witnesses& witnesses, int64_t now_ms) {
+                                 const Accusers& accusers, int64_t now_ms) {
   total_++;
   last_.push_back({member, std::move(reason), now_ms});
   if (last_.size() > kKept) last_.pop_front();
@@ -26,50 +31,50 @@ Offences::Verdict Offences::Note(Incarnation member, std::string reason, bool co
     std::erase_if(counted_, [](const auto& entry) { return entry.second.empty(); });
     if (counted_.size() >= kMostKeys) counted_.erase(counted_.begin());
   }
-  std::vector<Counted>& of_member = counted_[FingerprintOf(member)];
+  std::vector<Counted>& of_member = counted_[IdentityOf(member)];
   forget(&of_member);
-  of_member.push_back({now_ms, witnesses});
+  of_member.push_back({now_ms, accusers});
   if (of_member.size() < kMost) return {};
   Verdict verdict{true, {}};
   for (const Counted& one : of_member) {
-    verdict.witnesses.insert(one.witnesses.begin(), one.witnesses.end());
+    verdict.accusers.insert(one.accusers.begin(), one.accusers.end());
   }
-  counted_.erase(FingerprintOf(member));
+  counted_.erase(IdentityOf(member));
   return verdict;
 }
 
-Offences::Witnesses Offences::Complain(Incarnation server, Incarnation member, int64_t now_ms) {
+Offences::Accusers Offences::Complain(Incarnation server, Incarnation member, int64_t now_ms) {
   const auto is_old = [&](const auto& complaint) { return now_ms - complaint.second > kDoubtMs; };
   for (auto& [key, of_member] : complaints_) std::erase_if(of_member, is_old);
   std::erase_if(complaints_, [](const auto& entry) { return entry.second.empty(); });
-  if (complaints_.size() >= kMostKeys && !complaints_.contains(FingerprintOf(member))) {
+  if (complaints_.size() >= kMostKeys && !complaints_.contains(IdentityOf(member))) {
     complaints_.erase(complaints_.begin());
   }
-  std::map<uint32_t, int64_t>& of_member = complaints_[FingerprintOf(member)];
-  of_member[FingerprintOf(server)] = now_ms;
-  Witnesses witnesses;
+  std::map<uint32_t, int64_t>& of_member = complaints_[IdentityOf(member)];
+  of_member[IdentityOf(server)] = now_ms;
+  Accusers accusers;
   for (const auto& [by, at_ms] : of_member) {
-    if (now_ms - at_ms <= kTogetherMs) witnesses.insert(by);
+    if (now_ms - at_ms <= kTogetherMs) accusers.insert(by);
   }
-  if (witnesses.size() < 2) return {};
+  if (accusers.size() < 2) return {};
   // Another offence needs other complaints.
-  for (const uint32_t by : witnesses) of_member[by] = now_ms - kTogetherMs - 1;
-  return witnesses;
+  for (const uint32_t by : accusers) of_member[by] = now_ms - kTogetherMs - 1;
+  return accusers;
 }
 
 void Offences::Slow(Incarnation member, int64_t now_ms) {
   std::erase_if(slowed_, [&](const auto& entry) { return now_ms - entry.second > kSlowMs; });
   if (slowed_.size() >= kMostKeys) slowed_.erase(slowed_.begin());
-  slowed_[FingerprintOf(member)] = now_ms;
+  slowed_[IdentityOf(member)] = now_ms;
 }
 
 bool Offences::IsSlowed(Incarnation member, int64_t now_ms) const {
-  const auto found = slowed_.find(FingerprintOf(member));
+  const auto found = slowed_.find(IdentityOf(member));
   return found != slowed_.end() && now_ms - found->second <= kSlowMs;
 }
 
 bool Offences::IsDoubted(Incarnation member, int64_t now_ms) const {
-  const auto found = complaints_.find(FingerprintOf(member));
+  const auto found = complaints_.find(IdentityOf(member));
   if (found == complaints_.end()) return false;
   const auto complains_of_others = [&](uint32_t server) {
     return std::ranges::any_of(complaints_, [&](const auto& other) {

@@ -31,7 +31,10 @@ class Offences {
   static constexpr int64_t kSlowMs = 600'000;
 
   // Members whose word something rests on, by the fingerprints of their keys.
-  using Witnesses = std::set<uint32_t>;
+  using Accusers = std::set<uint32_t>;
+
+  // By what members of one key have in common. In a run without keys a member stands for itself.
+  static uint32_t IdentityOf(Incarnation member);
 
   struct Offence {
     Incarnation member;
@@ -40,17 +43,17 @@ class Offences {
   };
   struct Verdict {
     bool excluded = false;
-    Witnesses witnesses = {};  // of all offences that it rests on; none: the scheduler alone
+    Accusers accusers = {};  // of all offences that it rests on; none: the scheduler alone
   };
 
   // A member has done what `reason` says. `counts`: false where it may be the fault of others;
   // people are told only.
   [[nodiscard]] Verdict Note(Incarnation member, std::string reason, bool counts,
-                             const Witnesses& witnesses, int64_t now_ms);
+                             const Accusers& accusers, int64_t now_ms);
 
   // A server complains of a member. Returns the servers whose word makes it an offence: none while
   // servers of one key alone complain.
-  [[nodiscard]] Witnesses Complain(Incarnation server, Incarnation member, int64_t now_ms);
+  [[nodiscard]] Accusers Complain(Incarnation server, Incarnation member, int64_t now_ms);
   bool IsDoubted(Incarnation member, int64_t now_ms) const;
 
   // The batches of a member have a higher loss than those of others (loss_outliers.h): it is slowed
@@ -64,7 +67,7 @@ class Offences {
  private:
   struct Counted {
     int64_t at_ms;
-    Witnesses witnesses;
+    Accusers accusers;
   };
 
   uint64_t total_ = 0;

@@ -39,6 +39,7 @@ struct Member {
   double tier_hits = 1;                    // servers: share of rows in memory, lately
   bool seated = false;                     // servers: in the plan
   bool added = false;                      // servers: came to a plan that lacked none
+  bool newcomer = false;                   // servers: came to a run that had its servers
   bool draining = false;                   // servers: its slots are to move to others
   bool ready = false;                      // servers: the plan's slots are loaded
   int64_t ready_ms = 0;                    // servers: when they were

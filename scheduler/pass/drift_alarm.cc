@@ -34,22 +34,27 @@ double DriftAlarm::RiseOf(const Window& window) const {
   std::vector<double> rises;
   for (const auto& [contributor, mean] : window) {
     const auto own = lowest_.of_one.find(contributor);
-    const double before =
-        own != lowest_.of_one.end() ? own->second : lowest_.of_all.value_or(mean.value());
-    rises.push_back(mean.value() - before);
+    if (own != lowest_.of_one.end()) rises.push_back(mean.value() - own->second);
   }
+  if (rises.empty() && lowest_.of_many) return LossOf(window) - *lowest_.of_many;
   return LowerMedian(std::move(rises));
 }
 
 void DriftAlarm::Remember(const Window& window) {
   lowest_.of_all = std::min(lowest_.of_all.value_or(last_), last_);
+  if (window.size() >= kMany) lowest_.of_many = std::min(lowest_.of_many.value_or(last_), last_);
   for (const auto& [contributor, mean] : window) {
-    if (mean.count < kLeastJudged) continue;
+    if (!unjudged_.contains(contributor) && unjudged_.size() >= kMostContributors) continue;
+    Mean& sum = unjudged_[contributor];
+    sum.sum += mean.sum;
+    sum.count += mean.count;
+    if (sum.count < kLeastJudged) continue;
+    const double value = std::exchange(sum, Mean()).value();
     const auto own = lowest_.of_one.find(contributor);
     if (own != lowest_.of_one.end()) {
-      own->second = std::min(own->second, mean.value());
+      own->second = std::min(own->second, value);
     } else if (lowest_.of_one.size() < kMostContributors) {
-      lowest_.of_one.emplace(contributor, mean.value());
+      lowest_.of_one.emplace(contributor, value);
     }
   }
 }

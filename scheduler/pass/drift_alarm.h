@@ -3,11 +3,12 @@
 //
 // The training loss of a contributor (a key, else a worker) in a window of batches is compared with
 // its lowest in the windows before: what others train, and whether they come or go, changes nothing
-// about that. A contributor without kLeastJudged batches in a window before is compared with the
-// lowest of all. A window rises by the median over its contributors (the lower one of two), so that
-// less than half of them cannot raise or hide an alarm. The losses are those that servers have seen
-// (report_check.h), in nats: log(labels) is that of a model that knows nothing, and the limits are
-// shares of it. Pure; owned by the scheduler's thread.
+// about that. The lowest is of kLeastJudged batches and more, over several windows if need be, and
+// a contributor without one is not judged. Where none has one, the window is compared with the
+// lowest of those with kMany contributors. A window rises by the median over its contributors (the
+// lower one of two), so that less than half of them cannot raise or hide an alarm. The losses are
+// those that servers have seen (report_check.h), in nats: log(labels) is that of a model that knows
+// nothing, and the limits are shares of it. Pure; owned by the scheduler's thread.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ class DriftAlarm {
   static constexpr uint64_t kLeastWindow = 20;  // batches
   static constexpr uint32_t kMostReturns = 3;   // without a checkpoint in between
   static constexpr uint64_t kTrial = 10;        // batches that show what those before have done
-  static constexpr uint64_t kLeastJudged = 5;   // batches whose mean says something
+  static constexpr uint64_t kLeastJudged = 20;  // batches whose mean says something
+  static constexpr size_t kMany = 3;
   static constexpr size_t kMostContributors = 65536;  // whose lowest loss is remembered
 
   // `epoch_batches`: of an epoch; a window has a twentieth of them. `labels` >= 2.
@@ -66,7 +68,8 @@ class DriftAlarm {
 
   // What is remembered of the losses so far.
   struct Lowest {
-    std::optional<double> of_all;          // of the windows' medians
+    std::optional<double> of_all;          // of the windows' medians, for people
+    std::optional<double> of_many;         // the same of windows of kMany contributors and more
     std::map<std::string, double> of_one;  // by contributor
   };
 
@@ -83,6 +86,7 @@ class DriftAlarm {
   Window trial_;  // of the last kTrial to 2 kTrial batches, in two halves
   Window trial_before_;
   uint64_t in_trial_ = 0;
+  Window unjudged_;  // batches of contributors since their last mean of kLeastJudged
   Lowest lowest_;
   Lowest saved_;  // when the newest checkpoint was complete
   double last_ = 0;

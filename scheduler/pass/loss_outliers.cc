@@ -2,54 +2,65 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace dslide {
 namespace {
 
-// REQUIRES values.
-double UpperMedian(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
+// A contributor that has trained nothing for so many batches of each says nothing of the present.
+constexpr uint64_t kStaleRounds = 20;
 
 }  // namespace
 
 LossOutliers::LossOutliers(uint32_t labels)
     : least_(kShare * std::log(static_cast<double>(labels))) {}
 
-double LossOutliers::Losses::StandardError() const {
-  const auto n = static_cast<double>(count);
-  const double variance = std::max(0.0, squares / n - mean() * mean());
-  return std::sqrt(variance / (n - 1));
-}
-
-std::vector<LossOutliers::Outlier> LossOutliers::Add(const std::string& contributor, double loss) {
-  Losses& losses = window_[contributor];
-  losses.count++;
-  losses.sum += loss;
-  losses.squares += loss * loss;
-  if (++batches_ < std::max(kLeastWindow, kWindowOfEach * window_.size())) return {};
-  std::vector<Outlier> outliers = Judge();
-  window_.clear();
-  batches_ = 0;
-  return outliers;
-}
-
-std::vector<LossOutliers::Outlier> LossOutliers::Judge() const {
-  std::vector<Outlier> outliers;
-  for (const auto& [name, losses] : window_) {
-    if (losses.count < kLeastJudged) continue;
-    std::vector<double> others;
-    for (const auto& [other, of_other] : window_) {
-      if (other != name && of_other.count >= kLeastJudged) others.push_back(of_other.mean());
+std::optional<double> LossOutliers::LevelOfOthers(const std::string& contributor) const {
+  std::vector<double> others;
+  for (const auto& [name, other] : contributors_) {
+    const bool is_stale = batches_ - other.last > kStaleRounds * contributors_.size();
+    if (name != contributor && other.batches >= kLeastKnown && !is_stale) {
+      others.push_back(other.recent);
     }
-    if (others.size() + 1 < kLeastContributors) continue;
-    const double median = UpperMedian(std::move(others));
-    const double least = std::max(least_, kErrors * losses.StandardError());
-    if (losses.mean() - median > least) outliers.push_back({name, losses.mean(), median});
   }
-  return outliers;
+  if (others.size() + 1 < kLeastContributors) return std::nullopt;
+  const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
+  std::ranges::nth_element(others, middle);
+  return *middle;
+}
+
+std::optional<LossOutliers::Outlier> LossOutliers::Add(const std::string& contributor,
+                                                       double loss) {
+  batches_++;
+  if (!contributors_.contains(contributor) && contributors_.size() >= kMostContributors) {
+    contributors_.erase(std::ranges::min_element(
+        contributors_, {}, [](const auto& entry) { return entry.second.last; }));
+  }
+  const std::optional<double> level = LevelOfOthers(contributor);
+  Contributor& own = contributors_[contributor];
+  own.recent = own.batches == 0 ? loss : own.recent + kRecent * (loss - own.recent);
+  own.batches++;
+  own.last = batches_;
+  if (!level) return std::nullopt;
+  const double difference = loss - *level;
+  own.count++;
+  own.losses += loss;
+  own.sum += difference;
+  own.squares += difference * difference;
+  return own.count < kWindow ? std::nullopt : EndWindow(&own);
+}
+
+std::optional<LossOutliers::Outlier> LossOutliers::EndWindow(Contributor* contributor) const {
+  Contributor& own = *contributor;
+  const auto n = static_cast<double>(own.count);
+  const double mean = own.sum / n, loss = own.losses / n;
+  const double error = std::sqrt(std::max(0.0, own.squares / n - mean * mean) / (n - 1));
+  own.count = 0;
+  own.losses = own.sum = own.squares = 0;
+  own.in_row = mean > std::max(least_, kErrors * error) ? own.in_row + 1 : 0;
+  if (own.in_row < kWindowsInRow) return std::nullopt;
+  own.in_row = 0;
+  return Outlier{loss, loss - mean};
 }
 
 }  // namespace dslide

@@ -34,13 +34,6 @@ std::string WhyImpossible(const BatchDone& done, double weight, const RunContext
   if (!(done.loss_sum >= -kRounding * weight) || !(done.loss_sum <= most * weight)) {
     return fmt::format("reports a loss of {:.6g}", done.loss_sum);
   }
-  if (const std::optional<double> seen = LossSeenByServers(done)) {
-    const double tolerance = kLossTolerance * (weight + std::abs(*seen));
-    if (std::abs(done.loss_sum - *seen) > tolerance) {
-      return fmt::format("reports a loss of {:.6g}, the servers have seen {:.6g}", done.loss_sum,
-                         *seen);
-    }
-  }
   if (done.active_rows > model.labels || done.active_neurons_sum > samples * model.labels) {
     return fmt::format("reports {} neurons of {}", done.active_rows, model.labels);
   }
@@ -64,17 +57,37 @@ std::optional<double> LossSeenByServers(const BatchDone& done) {
   return done.loss_parts.empty() || !std::isfinite(sum) ? std::nullopt : std::optional(sum);
 }
 
-std::string WhyNotBelieved(const BatchDone& done, LeaseKind kind, Incarnation worker,
-                           const Plan& plan, double weight, const RunContext& run) {
+ReportFault FaultOf(const BatchDone& done, LeaseKind kind, Incarnation worker, const Plan& plan,
+                    double weight, const RunContext& run) {
   const bool trained = kind == LeaseKind::kTrain;
   const std::vector<bool> gives = GivesReceipt(plan, run.config.cluster, kind);
   const auto given = static_cast<size_t>(std::ranges::count(gives, true));
-  const uint64_t receipts = ReceiptsOf(run.receipt_secret, plan, run.config.cluster, worker, kind,
-                                       done.batch, done.loss_parts);
-  if (done.receipts != receipts || done.loss_parts.size() != (trained ? given : 0)) {
-    return "has not the receipts of all servers";
+  const std::vector<uint64_t> receipts = ReceiptsOf(run.receipt_secret, plan, run.config.cluster,
+                                                    worker, kind, done.batch, done.loss_parts);
+  ReportFault fault;
+  const bool fits =
+      done.receipts.size() == given && done.loss_parts.size() == (trained ? given : 0);
+  for (size_t i = 0, at = 0; i < gives.size(); ++i) {
+    if (!gives[i]) continue;
+    if (!fits || done.receipts[at] != receipts[at]) {
+      fault.servers.push_back(plan.servers[i].incarnation);
+    }
+    at++;
   }
-  return trained ? WhyImpossible(done, weight, run) : "";
+  if (!fault.servers.empty()) {
+    fault.why = "has not the receipts of all servers";
+    return fault;
+  }
+  if (!trained) return fault;
+  fault.why = WhyImpossible(done, weight, run);
+  const std::optional<double> seen = LossSeenByServers(done);
+  if (!fault.why.empty() || !seen) return fault;
+  if (std::abs(done.loss_sum - *seen) > kLossTolerance * (weight + std::abs(*seen))) {
+    fault.why =
+        fmt::format("reports a loss of {:.6g}, the servers have told {:.6g}", done.loss_sum, *seen);
+    fault.is_loss = true;
+  }
+  return fault;
 }
 
 BatchDone Bounded(const BatchDone& done, double weight, const RunContext& run) {

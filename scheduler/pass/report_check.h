@@ -15,6 +15,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/wire/messages.h"
 #include "scheduler/base/run_inputs.h"
@@ -25,10 +26,19 @@ namespace dslide {
 // one of them does not know its part.
 std::optional<double> LossSeenByServers(const BatchDone& done);
 
-// Why a report is not believed, as in "worker-1 ..."; empty: it is. `plan`: by which the batch
-// ended. `weight`: of its samples, together.
-std::string WhyNotBelieved(const BatchDone& done, LeaseKind kind, Incarnation worker,
-                           const Plan& plan, double weight, const RunContext& run);
+// What is wrong with a report.
+struct ReportFault {
+  std::string why;  // as in "worker-1 ..."; "": it is believed
+  // The servers whose receipts are wrong or missing: the worker may have left out its requests to
+  // them, or they lie.
+  std::vector<Incarnation> servers = {};
+  // The loss is not the one that the servers have told: one of them may have told others another.
+  bool is_loss = false;
+};
+
+// `plan`: by which the batch ended. `weight`: of its samples, together.
+ReportFault FaultOf(const BatchDone& done, LeaseKind kind, Incarnation worker, const Plan& plan,
+                    double weight, const RunContext& run);
 
 // The report of a trained batch with figures within what is shown. REQUIRES that it is believed.
 BatchDone Bounded(const BatchDone& done, double weight, const RunContext& run);

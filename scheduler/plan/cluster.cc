@@ -15,9 +15,11 @@ namespace dslide {
 namespace {
 
 // Of the time until no batch is a stall, where a worker names the server.
-constexpr double kSlowBatches = 4;  // times what a batch takes, until none that is done is a stall
+constexpr double kSlowBatches =
+    4;  // times what a batch takes, until nothing that is done is a stall
 constexpr int64_t kUnknownBatches = 6;        // times the silence, before the first batch
 constexpr int64_t kNewcomerSilenceMs = 1000;  // of one that has not proved itself
+constexpr int64_t kProbationMs = 600'000;     // a newcomer that goes so soon has failed
 
 std::string Listed(const std::string& names, const std::string& name) {
   return names.empty() ? name : names + ", " + name;
@@ -45,7 +47,7 @@ Cluster::Cluster(const RunInputs& inputs, bool live, int64_t now_ms)
 
 Cluster::Sequel Cluster::SequelOfLoss() const {
   if (!synchronous_ && !seats.HaveSlots(seats.Vacant(roster))) return Sequel::kGoOnWithout;
-  const std::vector<SeatedServer> left = ChooseServers(seats.plan(), roster, servers_);
+  const std::vector<SeatedServer> left = ChooseServers(seats.plan(), roster, servers_, resting_);
   if (AreEnough(left.size(), seats.plan(), servers_)) {
     const bool spare = std::ranges::any_of(left, [](const auto& s) { return !s.server->seated; });
     return spare ? Sequel::kReplaced : Sequel::kShared;
@@ -127,9 +129,9 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   if (!known) {
     const std::string nonsense = WhyNonsense(join);
     if (!nonsense.empty()) return refuse(ErrorCode::kIncompatible, nonsense);
-    if (join.role == Role::kObserver) MakeRoomForObserver(now_ms, out);
+    const bool makes_room = has_seat || join.role == Role::kObserver;
     const std::string full =
-        has_seat ? "" : WhyFull(join.role, roster, run.config.cluster.most_workers);
+        makes_room ? "" : WhyFull(join.role, roster, run.config.cluster.most_workers);
     if (!full.empty()) return refuse(ErrorCode::kRefused, full);
     if (roster.CountAt(from) >= kMostOfConnection) {
       return refuse(ErrorCode::kRefused,
@@ -137,6 +139,7 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
                                 kMostOfConnection));
     }
     if (!reached && !has_seat && !departs && !join_rate.Take(now_ms)) return wait();
+    if (join.role == Role::kObserver) MakeRoomForObserver(now_ms, out);
   }
   if (is_server && !known) {
     std::string barred = admission.WhyBarred(join.address, now_ms);
@@ -160,7 +163,8 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   }
   Member& member = roster.Add(join, incarnation, from, now_ms);
   if (is_server && !known) {
-    loads.Add(incarnation, join.cores, join.memory_bytes, seats.live() && !has_seat,
+    member.newcomer = seats.live() && !has_seat;
+    loads.Add(incarnation, join.cores, join.memory_bytes, member.newcomer,
               WithDisk(run.config, join.memory_bytes, join.disk_bytes) - join.memory_bytes);
   }
   if (departs) {
@@ -212,6 +216,7 @@ void Cluster::TendApplicants(int64_t now_ms, Outbox* out) {
     out->Decide(PeerLine::kRefused, "a server is refused: " + why, now_ms);
   }
   out->SendProbes(admission.DueProbes(now_ms));
+  resting_ = newcomer_rest.LeftMs(now_ms) > 0;
 }
 
 void Cluster::Drop(const Member& member, bool lost, const std::string& why, size_t leases,
@@ -229,8 +234,14 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
       fenced_order_.pop_front();
     }
   } else if (member.seated) {
+    const std::vector<const Member*> owners = Owners();
+    const bool has_slots = std::ranges::any_of(
+        owners, [&](const Member* owner) { return owner->incarnation == gone; });
     seats.Lose(gone, !lost, now_ms);
-    if (member.added && loads.Unproven(gone)) newcomer_rest.OnFailure(now_ms);
+    const bool is_new =
+        loads.Unproven(gone) || (member.newcomer && now_ms - member.joined_ms < kProbationMs);
+    if (is_new && has_slots) newcomer_rest.OnFailure(now_ms);
+    resting_ = newcomer_rest.LeftMs(now_ms) > 0;
     // One that was left out is barred already.
     if (member.added && loads.Unproven(gone) &&
         admission.WhyBarred(member.address, now_ms).empty()) {
@@ -277,10 +288,12 @@ std::vector<const Member*> Cluster::Unready() const {
 
 std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) const {
   std::vector<const Member*> unheard = roster.Seated();
+  const auto batch_ms = static_cast<int64_t>(kSlowBatches * roster.BatchMs());
+  const int64_t newcomer_ms = std::max(kNewcomerSilenceMs, batch_ms);
   std::erase_if(unheard, [&](const Member* server) {
     const int64_t since_ms = std::max(server->joined_ms, server->ready_ms);
     // What a newcomer says of its own work proves nothing.
-    if (loads.Unproven(server->incarnation)) return now_ms - since_ms < kNewcomerSilenceMs;
+    if (loads.Unproven(server->incarnation)) return now_ms - since_ms < newcomer_ms;
     return now_ms - std::max(since_ms, server->trained_ms) < silence_ms;
   });
   bool asking = false;

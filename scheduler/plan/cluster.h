@@ -75,6 +75,9 @@ struct Cluster {
   // are.
   std::set<Incarnation> ForgetTheGone();
 
+  // Whether the plan takes no newcomers at the moment (newcomer_rest).
+  bool resting() const { return resting_; }
+
   Roster roster;
   JoinRate join_rate;
   Admission admission;
@@ -94,6 +97,8 @@ struct Cluster {
   std::vector<const Member*> InPlan(bool with_slots) const;
   // Those of them that have not proved themselves.
   std::vector<const Member*> Unproven(bool with_slots) const;
+
+  bool resting_ = false;
 
   // What comes when nobody takes the vacant seats, as seat_policy.h decides it.
   enum class Sequel {

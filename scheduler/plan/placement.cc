@@ -63,12 +63,15 @@ void TakeFromFull(const std::vector<BalanceOwner>& limits, const SlotLoads& load
 
 }  // namespace
 
-std::vector<SeatedServer> ChooseServers(const Plan& plan, const Roster& roster, size_t wanted) {
+std::vector<SeatedServer> ChooseServers(const Plan& plan, const Roster& roster, size_t wanted,
+                                        bool newcomers_rest) {
   std::vector<const Member*> spares = roster.Spares();
   std::vector<SeatedServer> servers;
   for (size_t seat = 0; seat < plan.servers.size(); ++seat) {
     const Member* server = roster.Find(plan.servers[seat].incarnation);
-    if (server == nullptr) server = TakeSpare(plan.servers[seat].name, &spares);
+    if (server == nullptr && !newcomers_rest) {
+      server = TakeSpare(plan.servers[seat].name, &spares);
+    }
     if (server != nullptr) servers.push_back({server, seat});
   }
   while (servers.size() < wanted && !spares.empty()) {

@@ -20,7 +20,9 @@ struct SeatedServer {
 
 // Servers that have a seat in `plan` keep it, spares take the vacant seats, first those who ask for
 // the name that is gone. More spares follow until there are `wanted` servers.
-std::vector<SeatedServer> ChooseServers(const Plan& plan, const Roster& roster, size_t wanted);
+// `newcomers_rest`: a spare comes in only where there are fewer than `wanted` servers without it.
+std::vector<SeatedServer> ChooseServers(const Plan& plan, const Roster& roster, size_t wanted,
+                                        bool newcomers_rest);
 
 // Whether so many servers go on at once when others of `plan` are gone: of more servers than the
 // run asks for it can do without some, of fewer it needs all.

@@ -94,7 +94,7 @@ SeatDecision ReplaceLost(const SeatSituation& now, std::vector<size_t> vacant, i
     return decision;
   }
   std::vector<SeatedServer> servers =
-      ChooseServers(seats.plan(), now.cluster.roster, cluster.servers);
+      ChooseServers(seats.plan(), now.cluster.roster, cluster.servers, now.cluster.resting());
   const bool enough = AreEnough(servers.size(), seats.plan(), cluster.servers);
   const bool takeover = cluster.takeover_s > 0 && waited_ms >= int64_t{1000} * cluster.takeover_s;
   if (!servers.empty() && (enough || takeover)) decision = TryServers(now, std::move(servers));

@@ -20,10 +20,12 @@
 
 namespace dslide {
 
-// The lease of a batch whose last request at this server this is, by the plan in force.
+// The batch whose last request at this server this is, by the plan in force.
 struct BatchEnd {
   LeaseKind kind;
+  BatchId batch;
   uint32_t plan_version;
+  bool has_neurons;  // this server, by that plan: without them it sees nothing of the loss
 };
 
 // Who asked, and how the answer is to be encoded.

@@ -56,15 +56,25 @@ bool OthersHaveNeurons(const ServerSeat& seat) {
 
 // none: the request is not the last one of its batch at this server.
 std::optional<BatchEnd> EndOf(const Body& body, const ServerSeat& seat) {
-  const auto end = [&](LeaseKind kind) { return BatchEnd{kind, seat.plan.version}; };
-  const auto has_input = [&]() -> bool {
-    return ServersWith(seat.plan, InputSlots(seat.config.cluster))[*seat.index];
+  const auto has = [&](SlotRange slots) -> bool {
+    return ServersWith(seat.plan, slots)[*seat.index];
   };
-  if (std::holds_alternative<EmbedPush>(body) && has_input()) return end(LeaseKind::kTrain);
-  if (std::holds_alternative<GradientPush>(body) && !has_input()) return end(LeaseKind::kTrain);
-  const auto* query = std::get_if<ActiveQuery>(&body);
-  if (query != nullptr && query->finish && !has_input()) return end(LeaseKind::kTrain);
-  if (std::holds_alternative<TopKRequest>(body)) return end(LeaseKind::kEvaluate);
+  const auto has_input = [&] { return has(InputSlots(seat.config.cluster)); };
+  const auto end = [&](LeaseKind kind, const BatchId& batch) {
+    return BatchEnd{kind, batch, seat.plan.version, has(OutputSlots(seat.config.cluster))};
+  };
+  if (const auto* push = std::get_if<EmbedPush>(&body); push != nullptr && has_input()) {
+    return end(LeaseKind::kTrain, push->batch);
+  }
+  if (const auto* push = std::get_if<GradientPush>(&body); push != nullptr && !has_input()) {
+    return end(LeaseKind::kTrain, push->batch);
+  }
+  if (const auto* query = std::get_if<ActiveQuery>(&body); query != nullptr && query->finish) {
+    if (!has_input()) return end(LeaseKind::kTrain, query->batch);
+  }
+  if (const auto* top = std::get_if<TopKRequest>(&body)) {
+    return end(LeaseKind::kEvaluate, top->batch);
+  }
   return std::nullopt;
 }
 
@@ -185,7 +195,6 @@ void RequestTable::Accept(PeerRequest request, const ServerSeat& seat, int64_t n
   if (std::string why = numbers_.WhyRefused(sender, body, seat, out); !why.empty()) {
     return Reply(request.asker, ErrorReply{ErrorCode::kRefused, std::move(why)}, now_us, out);
   }
-  if (const auto* push = std::get_if<GradientPush>(&body)) losses_.OnPush(sender, *push);
   if (!MustWait(body, seat)) return Submit(std::move(request), now_us, out);
   Wait(StepOf(BeginningOf(body)->batch, seat), std::move(request), now_us, out);
 }
@@ -239,6 +248,7 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
   if (progress == RequestRound::Progress::kSecondRound) {
     NoteForAudit(request.asker, *asked, {whole}, seat, out);
     numbers_.NoteInRange(sender, *asked, out);
+    losses_.OnReply(sender, std::get<ActiveQuery>(*asked), *request.round.active(), seat);
     // Under another plan the executors have dropped the batch.
     if (request.asker.plan_version == seat.plan.version) return out->Submit(std::move(request));
     EndJob(sender, out);
@@ -267,25 +277,24 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
     numbers_.NoteReply(sender, std::get<ActiveQuery>(*asked).batch, *statistics);
     losses_.OnReply(sender, std::get<ActiveQuery>(*asked), *statistics, seat);
   }
-  if (gradient != nullptr && gradient->active) {
-    Condense(&*gradient->active);
-    losses_.OnReply(sender, std::get<ActiveQuery>(*asked), *gradient->active, seat);
-  }
-  GiveReceipt(*asked, seat, &request.asker);
+  if (gradient != nullptr && gradient->active) Condense(&*gradient->active);
+  const auto* push = std::get_if<GradientPush>(asked.get());
+  // What is refused leaves the loss as it is. After a second round log Z is known.
+  if (gradient != nullptr && !gradient->active && push != nullptr) losses_.OnPush(sender, *push);
+  GiveReceipt(seat, &request.asker);
   Reply(request.asker, std::move(reply), now_us, out);
 }
 
 // For the reply to the last request of a batch.
-void RequestTable::GiveReceipt(const Body& asked, const ServerSeat& seat, Asker* asker) {
-  const std::optional<BatchId> batch = asker->ends ? BatchOf(asked) : std::nullopt;
-  if (!batch || !seat.keys) return;
-  const auto [kind, plan_version] = *asker->ends;
-  if (kind == LeaseKind::kTrain) {
-    asker->loss_part = losses_.PartOf(asker->incarnation, *batch).value_or(kUnknownLossPart);
-    losses_.Forget(asker->incarnation, *batch);
+void RequestTable::GiveReceipt(const ServerSeat& seat, Asker* asker) {
+  if (!asker->ends || !seat.keys) return;
+  const BatchEnd& end = *asker->ends;
+  if (end.kind == LeaseKind::kTrain && end.has_neurons) {
+    asker->loss_part = losses_.PartOf(asker->incarnation, end.batch).value_or(kUnknownLossPart);
+    losses_.Forget(asker->incarnation, end.batch);
   }
-  asker->receipt = ReceiptOf(seat.keys->receipts, seat.self, asker->incarnation, plan_version, kind,
-                             *batch, asker->loss_part);
+  asker->receipt = ReceiptOf(seat.keys->receipts, seat.self, asker->incarnation, end.plan_version,
+                             end.kind, end.batch, asker->loss_part);
 }
 
 // Of batches whose work the executors still hold: with a plan switch, and when a step is committed,

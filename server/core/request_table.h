@@ -119,7 +119,7 @@ class RequestTable {
   void NoteForAudit(const Asker& asker, const Body& request, AuditBook::Outcome outcome,
                     const ServerSeat& seat, ServerOutbox* out);
   std::string WhyRefused(const Body& request, const ServerSeat& seat) const;
-  void GiveReceipt(const Body& asked, const ServerSeat& seat, Asker* asker);
+  void GiveReceipt(const ServerSeat& seat, Asker* asker);
   void Accept(PeerRequest request, const ServerSeat& seat, int64_t now_us, ServerOutbox* out);
   void Wait(uint64_t step, PeerRequest request, int64_t now_us, ServerOutbox* out);
   void Submit(PeerRequest request, int64_t now_us, ServerOutbox* out);

@@ -38,7 +38,9 @@ void LossBook::OnReply(Incarnation worker, const ActiveQuery& query, const Activ
   }
   if (query.finish) {
     for (size_t i = 0; i < samples; ++i) {
-      if (weights[i] != 0) batch.log_sum += double{weights[i]} * reply.max[i];
+      if (weights[i] != 0) {
+        batch.log_sum += double{weights[i]} * (reply.max[i] + std::log(reply.sum_exp[i]));
+      }
     }
   } else if (AddsLogNormaliser(seat)) {
     batch.complete = false;

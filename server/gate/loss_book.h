@@ -27,7 +27,7 @@ class LossBook {
   static constexpr size_t kMostBatches = 65536;
   static constexpr size_t kMostWeights = size_t{8} << 20;  // numbers, of all batches
 
-  // The reply to an ActiveQuery, with sums of exponentials of 1 (Condense()).
+  // The reply to an ActiveQuery, of all executors.
   void OnReply(Incarnation worker, const ActiveQuery& query, const ActiveReply& reply,
                const ServerSeat& seat);
   void OnPush(Incarnation worker, const GradientPush& push);

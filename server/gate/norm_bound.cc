@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <limits>
-#include <set>
 
 namespace dslide {
 namespace {
@@ -29,6 +28,9 @@ std::optional<float> NormBound::BoundOf(Incarnation sender) const {
       others.push_back(PercentileOf(norms));
     }
   }
+  const size_t late_others = late_.size() - (late_.contains(FingerprintOf(sender)) ? 1 : 0);
+  const bool few_known = others.size() > 1 && 2 * others.size() <= late_others;
+  if (few_known) return own ? std::optional(kFewFactor * *own) : std::nullopt;
   if (others.size() >= 2) {
     const auto median = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
     std::ranges::nth_element(others, median);
@@ -49,7 +51,7 @@ bool NormBound::Takes(Incarnation sender, const BatchId& batch, float norm) {
   const float bound = BoundOf(sender).value_or(std::numeric_limits<float>::max());
   if (!(norm <= bound)) {
     if (!TakesSuspect(sender, batch, norm) && !IsTraining(key)) return false;
-    NoteTaken(key);
+    NoteLate(key);  // its refusals go on counting: this batch was not within the bound
     return true;
   }
   if (const auto suspect = suspects_.find(batch); suspect != suspects_.end()) {
@@ -60,7 +62,6 @@ bool NormBound::Takes(Incarnation sender, const BatchId& batch, float norm) {
     suspects_.erase(suspect);
   }
   Add(key, norm);
-  refusals_.erase(key);
   NoteTaken(key);
   return true;
 }
@@ -75,7 +76,7 @@ bool NormBound::TakesSuspect(Incarnation sender, const BatchId& batch, float nor
   Suspect& before = found->second;
   const bool alike = norm <= kAlike * before.norm && before.norm <= kAlike * norm;
   const Key key = FingerprintOf(sender);
-  const bool only = std::ranges::all_of(recent_, [&](Key one) { return one == key; });
+  const bool only = late_.empty() || (late_.size() == 1 && late_.contains(key));
   const bool taken = FingerprintOf(before.sender) == key ? only && ++before.times >= kTries : alike;
   if (!taken) return false;
   suspects_.erase(found);
@@ -87,6 +88,7 @@ bool NormBound::TakesSuspect(Incarnation sender, const BatchId& batch, float nor
 void NormBound::Forget(Incarnation sender) {
   const Key key = FingerprintOf(sender);
   std::erase(recent_, key);
+  late_.erase(key);
   refusals_.erase(key);
 }
 
@@ -95,13 +97,14 @@ bool NormBound::IsTraining(Key refused) {
     refusals_.erase(refusals_.begin());
   }
   refusals_[refused]++;
-  size_t all = 0;
-  std::set<Key> senders(recent_.begin(), recent_.end());
+  size_t all = 0, refused_senders = 0, senders = late_.size();
   for (const auto& [key, count] : refusals_) {
+    if (!late_.contains(key)) senders++;
+    if (count < kOfOneSender) continue;  // a sender may have a large batch now and then
     all += count;
-    senders.insert(key);
+    refused_senders++;
   }
-  if (all < kOnEnd || 2 * refusals_.size() <= senders.size()) return false;
+  if (all < kOnEnd || 2 * refused_senders <= senders) return false;
   senders_.clear();
   suspects_.clear();
   refusals_.clear();
@@ -121,15 +124,25 @@ void NormBound::Add(Key id, float norm) {
 }
 
 void NormBound::NoteTaken(Key sender) {
+  refusals_.erase(sender);
+  NoteLate(sender);
+}
+
+void NormBound::NoteLate(Key sender) {
   recent_.push_back(sender);
-  if (recent_.size() > kRecent) recent_.pop_front();
+  late_[sender]++;
+  if (recent_.size() <= kRecent) return;
+  const auto oldest = late_.find(recent_.front());
+  if (--oldest->second == 0) late_.erase(oldest);
+  recent_.pop_front();
 }
 
 std::string NormBound::Basis() const {
   std::string text;
   size_t shown = 0;
   for (const auto& [key, sender] : senders_) {
-    if (!sender.counts() || shown++ == kShownSenders) continue;
+    if (!sender.counts()) continue;
+    if (shown++ == kShownSenders) break;
     text += fmt::format("{}{:08x} {:.3g}", text.empty() ? "" : ", ", key, sender.percentile);
   }
   return text;

@@ -8,7 +8,7 @@
 // its own.
 //
 //   other senders with kEnough batches   bound
-//   2 or more                            kFactor x the median of their percentiles
+//   2 or more, most of those of late     kFactor x the median of their percentiles
 //   1                                    kFewFactor x the larger one of its and the sender's own;
 //                                        kNewFactor x its, if the sender has none
 //   none                                 kFewFactor x the sender's own percentile; none at first
@@ -20,8 +20,8 @@
 // taken when a second worker sends it alike, or the only worker for the kTries-th time. If a second
 // worker sends it within the bound, and kFactor times smaller, the first one has lied. Refusals of
 // a sender count until one of its batches is within the bound. If there are kOnEnd of them, of more
-// than half of the senders of late, it is the training that has changed, or the others have lied:
-// the bound is learned anew.
+// than half of the senders of late with kOfOneSender each, it is the training that has changed, or
+// the others have lied: the bound is learned anew.
 #pragma once
 
 #include <algorithm>
@@ -48,6 +48,7 @@ class NormBound {
   static constexpr float kAlike = 2;  // two norms of the same batch: at most this factor apart
   static constexpr uint32_t kTries = 3;
   static constexpr size_t kOnEnd = 64;
+  static constexpr size_t kOfOneSender = 8;
   static constexpr size_t kRecent = 256;         // taken batches whose senders are those of late
   static constexpr size_t kMostSenders = 256;    // whose norms are kept: those of late
   static constexpr size_t kMostSuspects = 1024;  // batches
@@ -103,6 +104,7 @@ class NormBound {
   bool IsTraining(Key refused);
   void Add(Key sender, float norm);
   void NoteTaken(Key sender);
+  void NoteLate(Key sender);
   float PercentileOf(const Sender& sender) const { return std::max(sender.percentile, typical_); }
 
   float typical_;
@@ -110,6 +112,7 @@ class NormBound {
   std::map<BatchId, Suspect> suspects_;
   std::map<BatchId, float> accepted_;  // suspects that were taken, which may begin again
   std::deque<Key> recent_;             // senders of the last batches that were taken
+  std::map<Key, size_t> late_;         // how often each is in recent_
   std::map<Key, size_t> refusals_;     // of senders, since a batch of theirs was within the bound
   std::vector<Lie> lies_;
   uint64_t turn_ = 0;

@@ -113,7 +113,7 @@ TEST_CASE("offenders: who claims batches trains nothing, counts nothing, and is 
     done.batch = {epoch, 0, 0};
     done.samples = 32;
     done.loss_sum = 1e300;
-    done.receipts = 42;
+    done.receipts = {42};
     CHECK(std::holds_alternative<Ack>(scheduler.Ask(done, &heard).body));
   }
   CHECK(WaitFor([&] { return run.Status()["offences"] >= 1; }));

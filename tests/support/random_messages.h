@@ -101,7 +101,7 @@ class RandomMessages {
     done.samples = static_cast<uint32_t>(Size());
     if (random_.Below(2) == 1) done.predictions = TopK(done.samples);
     if (random_.Below(2) == 1) done.bytes_by_kind = Numbers(kKinds);
-    done.receipts = random_.Next();
+    done.receipts = {random_.Next(), random_.Next()};
     for (size_t i = Size(); i > 0; --i) done.loss_parts.push_back(Double());
     return done;
   }

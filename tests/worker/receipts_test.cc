@@ -35,7 +35,7 @@ TEST_CASE_FIXTURE(WorkerFixture,
   }
   const auto reports = ToScheduler<BatchDone>(last);
   REQUIRE(reports.size() == 1);
-  CHECK(reports[0].receipts == 0x30);
+  CHECK(reports[0].receipts == std::vector<uint64_t>{0x10, 0x20});
 }
 
 TEST_CASE_FIXTURE(WorkerFixture, "an evaluation shows its ticket twice, and has receipts as well") {
@@ -50,7 +50,7 @@ TEST_CASE_FIXTURE(WorkerFixture, "an evaluation shows its ticket twice, and has 
     }
     requests = Requests(last);
   }
-  CHECK(ToScheduler<BatchDone>(last).at(0).receipts == 0x30);
+  CHECK(ToScheduler<BatchDone>(last).at(0).receipts == std::vector<uint64_t>{0x10, 0x20});
 }
 
 // With the third batch, whose first request goes with the push of the first.
@@ -69,7 +69,7 @@ TEST_CASE_FIXTURE(OneServer, "the receipt of a push is not of the batch that goe
   auto next = Server(push[0], Answer(push[0].message.body));
   REQUIRE(ToScheduler<BatchDone>(next).size() == 1);
   CHECK(ToScheduler<BatchDone>(next)[0].batch.index == 0);
-  CHECK(ToScheduler<BatchDone>(next)[0].receipts == 0x77);
+  CHECK(ToScheduler<BatchDone>(next)[0].receipts == std::vector<uint64_t>{0x77});
   // The third batch goes on, and ends with the receipt of its own push.
   receipt = 0;
   query = Requests(next);
@@ -80,7 +80,7 @@ TEST_CASE_FIXTURE(OneServer, "the receipt of a push is not of the batch that goe
   receipt = 0x88;
   next = Server(push[0], Answer(push[0].message.body));
   REQUIRE(ToScheduler<BatchDone>(next).size() == 1);
-  CHECK(ToScheduler<BatchDone>(next)[0].receipts == 0x88);
+  CHECK(ToScheduler<BatchDone>(next)[0].receipts == std::vector<uint64_t>{0x88});
 }
 
 TEST_CASE_FIXTURE(WorkerFixture,
@@ -108,7 +108,7 @@ TEST_CASE_FIXTURE(WorkerFixture,
     requests = Requests(last);
   }
   REQUIRE(ToScheduler<BatchDone>(last).size() == 1);
-  CHECK(ToScheduler<BatchDone>(last)[0].receipts == 0x300);
+  CHECK(ToScheduler<BatchDone>(last)[0].receipts == std::vector<uint64_t>{0x100, 0x200});
 }
 
 }  // namespace

@@ -96,11 +96,13 @@ void ForgedReceipts(Strike& strike) {
     if (to != WorkerCore::kScheduler) return true;
     auto* done = std::get_if<BatchDone>(&message->body);
     if (done == nullptr) return true;
-    done->receipts = 0;
+    done->receipts.clear();
     for (const PlanServer& server : strike.target().servers) {
-      done->receipts ^= ReceiptOf(key, server.incarnation, self, message->envelope.plan_version,
-                                  LeaseKind::kTrain, done->batch, done->loss_sum);
+      done->receipts.push_back(ReceiptOf(key, server.incarnation, self,
+                                         message->envelope.plan_version, LeaseKind::kTrain,
+                                         done->batch, 0));
     }
+    done->loss_parts.assign(done->receipts.size(), 0);
     return true;
   };
   RunLyingWorker(strike, options);

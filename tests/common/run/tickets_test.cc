@@ -100,10 +100,10 @@ TEST_CASE("receipts: those of the servers at which a batch ends, by a plan") {
   };
   const std::vector<double> parts = {1, 2};
   CHECK(ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kTrain, kBatch, parts) ==
-        (receipt(1, LeaseKind::kTrain) ^ receipt(2, LeaseKind::kTrain)));
+        std::vector<uint64_t>{receipt(1, LeaseKind::kTrain), receipt(2, LeaseKind::kTrain)});
   CHECK(ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kEvaluate, kBatch, {}) ==
-        receipt(1, LeaseKind::kEvaluate));
-  const uint64_t before =
+        std::vector<uint64_t>{receipt(1, LeaseKind::kEvaluate)});
+  const std::vector<uint64_t> before =
       ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kTrain, kBatch, parts);
   plan.version = 8;
   CHECK(ReceiptsOf(kReceiptKey, plan, cluster, kWorker, LeaseKind::kTrain, kBatch, parts) !=

@@ -202,7 +202,7 @@ TEST_CASE(
     const auto [grant, batch] = run.work(worker).front();
     run.work(worker).erase(run.work(worker).begin());
     BatchDone done = FakeCluster::Report(grant, batch);
-    done.receipts = 1;
+    done.receipts = {1};
     run.Send(worker, done);
   };
   report_without(11);

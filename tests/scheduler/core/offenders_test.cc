@@ -13,7 +13,7 @@ using Phase = SchedulerCore::Phase;
 // A report whose receipts are wrong.
 BatchDone Forged(const std::pair<LeaseGrant, LeaseBatch>& leased) {
   BatchDone done = FakeCluster::Report(leased.first, leased.second);
-  done.receipts = 1;
+  done.receipts = {1};
   return done;
 }
 

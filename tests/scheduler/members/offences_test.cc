@@ -55,7 +55,7 @@ TEST_CASE("offences: strangers without number are bounded, and do not wipe out a
 
 TEST_CASE("offences: a complaint is evidence when servers of two keys make it together") {
   Offences offences;
-  const Offences::Witnesses both = {20, 21};
+  const Offences::Accusers both = {20, 21};
   CHECK(offences.Complain(kServer, kMember, 0).empty());
   CHECK(offences.Complain(kServer, kMember, 1).empty());
   CHECK(offences.Complain(kServerOfSameKey, kMember, 2).empty());
@@ -73,7 +73,7 @@ TEST_CASE("offences: a verdict names all servers that it rests on") {
   CHECK_FALSE(offences.Note(kMember, "b", true, {}, 1).excluded);
   const Offences::Verdict verdict = offences.Note(kMember, "c", true, {21, 22}, 2);
   CHECK(verdict.excluded);
-  CHECK(verdict.witnesses == Offences::Witnesses{20, 21, 22});
+  CHECK(verdict.accusers == Offences::Accusers{20, 21, 22});
 }
 
 TEST_CASE("offences: one server's complaints make one worker doubted for a minute, never several") {

@@ -2,67 +2,84 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "common/base/random.h"
 
 namespace dslide::loss_outliers_test {
 namespace {
 
-using Outliers = std::vector<LossOutliers::Outlier>;
-
 constexpr uint32_t kLabels = 2500;  // 0.05 log(labels) = 0.39
+constexpr int kFound = static_cast<int>(2 * LossOutliers::kWindow + LossOutliers::kLeastKnown);
 
-// Batches of contributors in turn whose losses have these means, with noise of 0.3.
-Outliers After(const std::map<std::string, double>& means, int rounds) {
+using Found = std::map<std::string, std::vector<LossOutliers::Outlier>>;
+
+// Batches of contributors in turn whose losses have these means, with noise of 0.3, above a loss
+// that falls from `from` by half every 200 batches of each.
+Found After(const std::map<std::string, double>& means, int rounds, double from = 0) {
   LossOutliers outliers(kLabels);
   Random random(1);
-  Outliers all;
+  Found found;
   for (int round = 0; round < rounds; ++round) {
+    const double level = from * std::exp2(-round / 200.0);
     for (const auto& [name, mean] : means) {
-      for (auto& one : outliers.Add(name, mean + 0.3 * random.Normal())) all.push_back(one);
+      const auto one = outliers.Add(name, level + mean + 0.3 * random.Normal());
+      if (one) found[name].push_back(*one);
     }
   }
-  return all;
+  return found;
 }
 
 TEST_CASE("loss outliers: of three the one whose loss is higher is named") {
-  const Outliers found = After({{"a", 2.0}, {"b", 2.1}, {"liar", 3.0}}, 20);
+  const Found found = After({{"a", 2.0}, {"b", 2.1}, {"liar", 3.0}}, kFound);
   REQUIRE(found.size() == 1);
-  CHECK(found[0].contributor == "liar");
-  CHECK(found[0].loss == doctest::Approx(3.0).epsilon(0.1));
-  CHECK(found[0].others == doctest::Approx(2.1).epsilon(0.1));
-  CHECK(After({{"a", 2.0}, {"b", 2.1}, {"liar", 3.0}}, 40).size() == 2);  // in each window
+  REQUIRE(found.at("liar").size() == 1);
+  CHECK(found.at("liar")[0].loss == doctest::Approx(3.0).epsilon(0.1));
+  CHECK(found.at("liar")[0].others == doctest::Approx(2.1).epsilon(0.1));
+  CHECK(After({{"a", 2.0}, {"b", 2.1}, {"liar", 3.0}}, 2 * kFound).at("liar").size() == 2);
 }
 
-TEST_CASE("loss outliers: noise and small differences name nobody") {
-  CHECK(After({{"a", 2.0}, {"b", 2.1}, {"c", 2.3}}, 2000).empty());
+TEST_CASE("loss outliers: noise, small differences and a loss that falls name nobody") {
+  CHECK(After({{"a", 2.0}, {"b", 2.1}, {"c", 2.3}}, 5000).empty());
+  CHECK(After({{"a", 0.0}, {"b", 0.0}, {"c", 0.0}}, 5000, 7.8).empty());
+}
+
+TEST_CASE("loss outliers: who was alone while the loss fell is compared with the present") {
+  LossOutliers outliers(kLabels);
+  for (int i = 0; i < 100; ++i) CHECK_FALSE(outliers.Add("first", 7.8 - 0.05 * i));
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = i % 3 == 0 ? "first" : i % 3 == 1 ? "b" : "c";
+    CHECK_FALSE(outliers.Add(name, 2.8 - 0.001 * i));
+  }
 }
 
 TEST_CASE("loss outliers: of two nobody can tell") {
   CHECK(After({{"a", 2.0}, {"liar", 8.0}}, 1000).empty());
 }
 
-TEST_CASE("loss outliers: who reports a low loss makes no outlier of the others") {
+TEST_CASE("loss outliers: a low loss of one makes no outliers of the others") {
   CHECK(After({{"a", 2.0}, {"b", 2.0}, {"liar", 0.0}}, 1000).empty());
-}
-
-TEST_CASE("loss outliers: contributors with few batches in a window are not judged") {
-  LossOutliers outliers(kLabels);
-  Outliers found;
-  for (uint64_t i = 0; i < 50 * LossOutliers::kLeastWindow; ++i) {
-    const bool is_late = i % LossOutliers::kLeastWindow < LossOutliers::kLeastJudged - 1;
-    const std::string name = is_late ? "liar" : i % 2 == 0 ? "a" : "b";
-    for (auto& one : outliers.Add(name, is_late ? 9.0 : 2.0)) found.push_back(one);
-  }
-  CHECK(found.empty());
 }
 
 TEST_CASE("loss outliers: one of ten, and two of ten") {
   std::map<std::string, double> means;
   for (char c = 'a'; c <= 'j'; ++c) means[std::string(1, c)] = 2.0;
   means["d"] = 7.0;
-  CHECK(After(means, 20).size() == 1);
+  CHECK(After(means, 100).size() == 1);
   means["g"] = 3.0;
-  CHECK(After(means, 20).size() == 2);
+  CHECK(After(means, 100).size() == 2);
+}
+
+TEST_CASE("loss outliers: a new name for each batch holds nobody up and takes no room") {
+  LossOutliers outliers(kLabels);
+  bool found = false;
+  for (int i = 0; i < 20'000 && !found; ++i) {
+    (void)outliers.Add("new-" + std::to_string(i), 9.0);
+    (void)outliers.Add("a", 2.0);
+    (void)outliers.Add("b", 2.0);
+    found = outliers.Add("liar", 4.0).has_value();
+  }
+  CHECK(found);
 }
 
 }  // namespace

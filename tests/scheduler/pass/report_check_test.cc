@@ -29,12 +29,12 @@ struct Fixture {
     done.loss_parts = {kUnknownLossPart, 0};
     done.receipts = Receipts(plan, kWorker);
   }
-  uint64_t Receipts(const Plan& of, Incarnation worker) const {
+  std::vector<uint64_t> Receipts(const Plan& of, Incarnation worker) const {
     return ReceiptsOf(run.receipt_secret, of, run.config.cluster, worker, LeaseKind::kTrain,
                       done.batch, done.loss_parts);
   }
   std::string Why() const {
-    return WhyNotBelieved(done, LeaseKind::kTrain, kWorker, plan, kWeight, run);
+    return FaultOf(done, LeaseKind::kTrain, kWorker, plan, kWeight, run).why;
   }
   // Whether a report that `change` was made to is refused.
   bool Refuses(const std::function<void(BatchDone*)>& change) {
@@ -54,15 +54,16 @@ struct Fixture {
 TEST_CASE_FIXTURE(Fixture, "reports: only with the receipts of all servers, for this worker") {
   CHECK(Why().empty());
   Plan other = plan;
-  SUBCASE("none") { done.receipts = 0; }
+  SUBCASE("none") { done.receipts.clear(); }
   SUBCASE("another worker's") { done.receipts = Receipts(plan, {6}); }
   SUBCASE("of another plan") {
     other.version = 4;
     done.receipts = Receipts(other, kWorker);
   }
   SUBCASE("of one server") {
-    done.receipts = ReceiptOf(ReceiptKeyOf(run.receipt_secret, {1}), {1}, kWorker, 3,
-                              LeaseKind::kTrain, done.batch, kUnknownLossPart);
+    done.receipts[1] = 0;
+    const ReportFault fault = FaultOf(done, LeaseKind::kTrain, kWorker, plan, kWeight, run);
+    CHECK(fault.servers == std::vector<Incarnation>{{2}});  // the other one has given its own
   }
   SUBCASE("of another batch") { done.batch.unit++; }
   CHECK(Why() == "has not the receipts of all servers");
@@ -114,6 +115,7 @@ TEST_CASE_FIXTURE(Fixture, "reports: the loss is what the servers have seen") {
     for (const double loss : {-3.9, 0.0, 8.5, 9.5}) {
       done.loss_sum = loss;
       CHECK(Why().starts_with("reports a loss of "));
+      CHECK(FaultOf(done, LeaseKind::kTrain, kWorker, plan, kWeight, run).is_loss);
     }
   }
   SUBCASE("nobody but a server can tell its part") {
@@ -143,7 +145,7 @@ TEST_CASE_FIXTURE(Fixture, "reports: of an evaluation only the receipts count") 
   done.loss_parts.clear();
   done.receipts = ReceiptsOf(run.receipt_secret, plan, run.config.cluster, kWorker,
                              LeaseKind::kEvaluate, done.batch, {});
-  CHECK(WhyNotBelieved(done, LeaseKind::kEvaluate, kWorker, plan, kWeight, run).empty());
+  CHECK(FaultOf(done, LeaseKind::kEvaluate, kWorker, plan, kWeight, run).why.empty());
   CHECK_FALSE(Why().empty());
 }
 

@@ -42,7 +42,7 @@ void FakeCluster::Send(uint64_t member, Body body) {
 }
 
 void FakeCluster::Say(const Envelope& envelope, Body body) {
-  if (auto* done = std::get_if<BatchDone>(&body); done != nullptr && done->receipts == 0) {
+  if (auto* done = std::get_if<BatchDone>(&body); done != nullptr && done->receipts.empty()) {
     GiveReceipts(envelope, done);
   }
   if (OfThisGeneration(envelope.plan_version)) NoteTaken(body);
