@@ -17,11 +17,17 @@ namespace dslide {
 inline constexpr uint32_t kMostLabels = std::numeric_limits<uint32_t>::max();
 
 // Over HTTP: labels of a sample, samples of a request, samples x labels of a request, and its
-// length, unless --max-request-kb.
+// length, unless --max-request-kb; of its JSON, for each kServedRequestKb of it, strings, lists and
+// objects, and values; fields of a form. A server holds bodies and responses of kServedRequests
+// times the longest request, half of that of one address outside loopback.
 inline constexpr uint32_t kMostServedLabels = 1000;
 inline constexpr uint32_t kMostServedSamples = 1000;
 inline constexpr uint64_t kMostServedInAll = 100'000;
 inline constexpr uint32_t kServedRequestKb = 4096;
+inline constexpr uint64_t kMostServedParts = 100'000;
+inline constexpr uint64_t kMostServedValues = 500'000;
+inline constexpr uint32_t kMostFormFields = 100;
+inline constexpr uint32_t kServedRequests = 8;
 
 // Processes that one command starts, and MB of cluster.memory_mb.
 inline constexpr uint32_t kMostStartedServers = 1024;

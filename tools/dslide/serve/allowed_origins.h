@@ -31,7 +31,10 @@ class AllowedOrigins {
 
   // The further headers of a response to the request.
   HttpResponse::Headers HeadersFor(const HttpRequest& request) const;
-  // The answer to a preflight; nullopt: the request is none.
+  // The response to a request of a page that may not ask: of an origin that is neither one of these
+  // nor this server's own. Nullopt: it may, or the request is of no page.
+  std::optional<HttpResponse> Refuse(const HttpRequest& request) const;
+  // The answer to a preflight of a page that may ask; nullopt: the request is none.
   std::optional<HttpResponse> AnswerPreflight(const HttpRequest& request) const;
 
  private:

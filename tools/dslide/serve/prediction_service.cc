@@ -17,20 +17,26 @@ namespace {
 
 constexpr size_t kMostTaken = 32;    // requests that a thread takes at once
 constexpr size_t kMostRanked = 256;  // samples that are ranked at once, and answered together
+// A request with more is heavy.
+constexpr size_t kLightBytes = 64 << 10;
+constexpr size_t kLightSamples = 64;
+constexpr size_t kLightLabels = 5000;  // in all samples
 
 }  // namespace
 
 // One thread's way to answer: what it needs of the model, and scratch.
 class PredictionService::Worker {
  public:
-  explicit Worker(PredictionService* service) : service_(*service) {}
+  Worker(PredictionService* service, Duty duty) : service_(*service), duty_(duty) {}
 
   void Run() {
     FlushDenormals();
-    while (const auto share = service_.AwaitJobs(&models_)) {
+    while (const auto share = service_.AwaitJobs(duty_, &models_)) {
       Use(service_.model());
       AnswerShare(*share);
+      if (duty_ == Duty::kAll) (void)AnswerHeavy();
     }
+    while (AnswerHeavy()) continue;  // what another thread has postponed last
   }
 
  private:
@@ -63,6 +69,10 @@ class PredictionService::Worker {
       if (!job) break;
       std::optional<Asked> asked = Understand(*std::move(job));
       if (!asked) continue;
+      if (IsHeavy(asked->request)) {
+        service_.PostponeHeavy(std::move(asked->job));
+        continue;
+      }
       const size_t own = asked->request.samples.size();
       if (samples > 0 && samples + own > kMostRanked) {
         AnswerTogether();
@@ -72,6 +82,21 @@ class PredictionService::Worker {
       together_.push_back(*std::move(asked));
     }
     AnswerTogether();
+  }
+
+  // False: there is none.
+  bool AnswerHeavy() {
+    std::optional<Job> job = service_.TryTakeHeavy(models_);
+    if (!job) return false;
+    if (auto asked = Understand(*std::move(job))) together_.push_back(*std::move(asked));
+    AnswerTogether();
+    service_.EndHeavy();
+    return true;
+  }
+
+  static bool IsHeavy(const PredictionRequest& request) {
+    const size_t samples = request.samples.size();
+    return samples > kLightSamples || samples * request.k > kLightLabels;
   }
 
   void AnswerTogether() {
@@ -155,6 +180,10 @@ class PredictionService::Worker {
     std::vector<std::string>& unknown = request.unknown_labels;
     std::ranges::sort(unknown);
     unknown.erase(std::ranges::unique(unknown).begin(), unknown.end());
+    if (unknown.size() > kMostUnknownLabels) {
+      request.unknown_left_out = unknown.size() - kMostUnknownLabels;
+      unknown.resize(kMostUnknownLabels);
+    }
     return std::nullopt;
   }
 
@@ -234,6 +263,7 @@ class PredictionService::Worker {
   }
 
   PredictionService& service_;
+  const Duty duty_;
   std::shared_ptr<const Model> model_;
   std::optional<Ranker> ranker_;
   std::optional<Preprocessor::Encoder> encoder_;
@@ -246,14 +276,16 @@ PredictionService::PredictionService(Options options, std::shared_ptr<const Mode
                                      ServeMetrics* metrics)
     : options_(std::move(options)), metrics_(*metrics), model_(std::move(model)) {
   for (uint32_t t = 0; t < options_.threads; ++t) {
-    threads_.emplace_back([this] { Worker(this).Run(); });
+    threads_.emplace_back([this] { Worker(this, Duty::kAll).Run(); });
   }
+  threads_.emplace_back([this] { Worker(this, Duty::kRelief).Run(); });
 }
 
 PredictionService::~PredictionService() {
   const std::lock_guard lock(mutex_);
   ending_ = true;
   waiting_.notify_all();
+  relief_.notify_all();
 }
 
 void PredictionService::SetModel(std::shared_ptr<const Model> model) {
@@ -264,6 +296,7 @@ void PredictionService::SetModel(std::shared_ptr<const Model> model) {
   const std::lock_guard lock(mutex_);
   ++models_;
   waiting_.notify_all();
+  relief_.notify_all();
 }
 
 std::shared_ptr<const Model> PredictionService::model() const {
@@ -276,30 +309,60 @@ void PredictionService::Submit(HttpRequest request, const Dialect& dialect,
   Job job{std::move(request), &dialect, std::move(respond), MonotonicMicros()};
   {
     const std::lock_guard lock(mutex_);
-    if (jobs_.size() < options_.most_waiting) {
-      jobs_.push_back(std::move(job));
+    if (light_.size() + heavy_.size() < options_.most_waiting) {
+      (job.request.body.size() > kLightBytes ? heavy_ : light_).push_back(std::move(job));
       waiting_.notify_one();
+      if (AreAllHeavy()) relief_.notify_one();
       return;
     }
   }
   Answer(job, JsonAnswer(503, dialect.Refuse({503, "the server is too busy; try again later"})));
 }
 
-std::optional<size_t> PredictionService::AwaitJobs(uint64_t* models) {
+bool PredictionService::HasWork(Duty duty) const {
+  if (duty == Duty::kRelief) return AreAllHeavy() && !light_.empty();
+  return !light_.empty() || !heavy_.empty();
+}
+
+std::optional<size_t> PredictionService::AwaitJobs(Duty duty, uint64_t* models) {
   std::unique_lock lock(mutex_);
-  waiting_.wait(lock, [&] { return ending_ || !jobs_.empty() || models_ != *models; });
+  (duty == Duty::kRelief ? relief_ : waiting_).wait(lock, [&] {
+    return ending_ || HasWork(duty) || models_ != *models;
+  });
   *models = models_;
-  if (ending_ && jobs_.empty()) return std::nullopt;
+  if (ending_ && !HasWork(duty)) return std::nullopt;
+  if (duty == Duty::kRelief && !HasWork(duty)) return 0;
   // The others get their share.
-  return std::min((jobs_.size() + options_.threads - 1) / options_.threads, kMostTaken);
+  return std::min((light_.size() + options_.threads - 1) / options_.threads, kMostTaken);
 }
 
 std::optional<PredictionService::Job> PredictionService::TryTake(uint64_t models) {
   const std::lock_guard lock(mutex_);
-  if (jobs_.empty() || models_ != models) return std::nullopt;
-  std::optional<Job> job = std::move(jobs_.front());
-  jobs_.pop_front();
+  if (light_.empty() || models_ != models) return std::nullopt;
+  std::optional<Job> job = std::move(light_.front());
+  light_.pop_front();
   return job;
+}
+
+std::optional<PredictionService::Job> PredictionService::TryTakeHeavy(uint64_t models) {
+  const std::lock_guard lock(mutex_);
+  if (heavy_.empty() || models_ != models) return std::nullopt;
+  std::optional<Job> job = std::move(heavy_.front());
+  heavy_.pop_front();
+  ++heavy_running_;
+  if (AreAllHeavy()) relief_.notify_one();
+  return job;
+}
+
+void PredictionService::EndHeavy() {
+  const std::lock_guard lock(mutex_);
+  --heavy_running_;
+}
+
+void PredictionService::PostponeHeavy(Job job) {
+  const std::lock_guard lock(mutex_);
+  heavy_.push_back(std::move(job));
+  waiting_.notify_one();
 }
 
 void PredictionService::Answer(const Job& job, HttpResponse response) const {
