@@ -35,6 +35,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(250);  // at the time that
 constexpr std::string_view kPing = "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n";
 constexpr int kMostPingMs = 1000;
 constexpr size_t kReadOn = 64 << 10;     // of a body that is too long
+constexpr size_t kGrowth = 4;            // of a body's buffer
 constexpr size_t kMostTarget = 1 << 20;  // more than a request's target has
 
 using Content = std::shared_ptr<const std::string>;
@@ -120,6 +121,8 @@ struct HttpServer::Exchange : std::enable_shared_from_this<Exchange> {
   MHD_Connection* connection = nullptr;  // null: the client is gone
   bool suspended = false;
   std::optional<HttpResponse> response;
+
+  void Drop() { std::string().swap(request.body); }  // an assignment would keep its memory
 
   void Answer(HttpResponse answer) {
     const std::lock_guard lock(mutex);
@@ -212,7 +215,7 @@ struct HttpServer::Impl {
   void GiveUp(Exchange* exchange) {
     if (exchange->handled || exchange->refusal) return connections.Close(exchange->connection);
     exchange->refusal = Refused(503, "too many bytes of requests wait; try again later");
-    exchange->request.body = std::string();
+    exchange->Drop();
   }
 
   MHD_Result Send(MHD_Connection* connection, const Exchange& exchange,
@@ -335,11 +338,16 @@ struct HttpServer::Impl {
     if (exchange->received > MostRead()) return MHD_NO;
     if (!exchange->refusal && exchange->received > limits.body_bytes) {
       exchange->refusal = TooLong();
-      exchange->request.body = std::string();
+      exchange->Drop();
       held.Erase(exchange);
     }
     if (exchange->refusal) return MHD_YES;
-    exchange->request.body.append(data, size);
+    std::string& body = exchange->request.body;
+    // In few steps: each copies what has come, and the other clients wait meanwhile.
+    if (exchange->received > body.capacity()) {
+      body.reserve(std::min(limits.body_bytes, kGrowth * exchange->received));
+    }
+    body.append(data, size);
     Hold(*exchange, HeldBytes::Kind::kIncoming, exchange->received);
     return MHD_YES;
   }

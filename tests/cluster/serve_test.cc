@@ -218,7 +218,7 @@ class Impatient {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     REQUIRE(connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
     const std::string request =
-        "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) +
+        "POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: " + std::to_string(body.size()) +
         "\r\n\r\n" + body;
     REQUIRE(send(socket_, request.data(), request.size(), 0) ==
             static_cast<ssize_t>(request.size()));

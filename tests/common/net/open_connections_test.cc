@@ -74,6 +74,50 @@ TEST_CASE("open connections: who has waited longest without a request loses its 
   CHECK_FALSE(asking.Closed());
 }
 
+TEST_CASE("open connections: a client that is slow with its body loses its place first") {
+  constexpr int64_t kRate = OpenConnections::kExpectedBytesPerMs;
+  Setup run(4);
+  Pair& answered = run.Add(0);
+  run.open.OnHeaders(&answered, 0);
+  run.open.OnComplete(&answered);
+  Pair& fast = run.Add(0);
+  run.open.OnHeaders(&fast, 0);
+  Pair& slow = run.Add(500);
+  run.open.OnHeaders(&slow, 600);
+  run.open.OnBody(&slow, kRate, 1000);
+  Pair& asking = run.Add(650);
+  run.open.OnBody(&fast, 1000 * kRate, 1000);
+  run.Add(1001);
+  CHECK(slow.Closed());
+  CHECK_FALSE(asking.Closed());
+  run.open.Remove(&slow);
+  run.Add(1002);
+  CHECK(asking.Closed());
+  CHECK_FALSE(fast.Closed());
+  CHECK_FALSE(answered.Closed());
+}
+
+TEST_CASE("open connections: a client that was fast and has stopped waits since then, at most") {
+  Setup run(2);
+  Pair& burst = run.Add(0);
+  run.open.OnHeaders(&burst, 0);
+  run.open.OnBody(&burst, 100'000'000, 10);
+  Pair& asking = run.Add(20);
+  run.Add(30);
+  CHECK(burst.Closed());
+  CHECK_FALSE(asking.Closed());
+}
+
+TEST_CASE("open connections: one may be closed by itself") {
+  Setup run(3);
+  Pair& one = run.Add(0);
+  Pair& other = run.Add(0);
+  run.open.Close(&one);
+  run.open.Close(&run);  // no connection of these
+  CHECK(one.Closed());
+  CHECK_FALSE(other.Closed());
+}
+
 TEST_CASE("open connections: readers of responses leave a place too") {
   Setup run(3);
   for (int i = 0; i < 4; ++i) {

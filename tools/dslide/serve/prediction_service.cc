@@ -1,6 +1,7 @@
 #include "tools/dslide/serve/prediction_service.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -21,22 +22,28 @@ constexpr size_t kMostRanked = 256;  // samples that are ranked at once, and ans
 constexpr size_t kLightBytes = 64 << 10;
 constexpr size_t kLightSamples = 64;
 constexpr size_t kLightLabels = 5000;  // in all samples
+constexpr int kHeavyNice = 10;
+
+bool IsHeavy(const PredictionRequest& request) {
+  const size_t samples = request.samples.size();
+  return samples > kLightSamples || samples * request.k > kLightLabels;
+}
 
 }  // namespace
 
 // One thread's way to answer: what it needs of the model, and scratch.
 class PredictionService::Worker {
  public:
-  Worker(PredictionService* service, Duty duty) : service_(*service), duty_(duty) {}
+  Worker(PredictionService* service, Lane* lane)
+      : service_(*service), lane_(*lane), is_heavy_(lane == &service->heavy_) {}
 
   void Run() {
     FlushDenormals();
-    while (const auto share = service_.AwaitJobs(duty_, &models_)) {
+    if (is_heavy_) (void)setpriority(PRIO_PROCESS, 0, kHeavyNice);  // of this thread
+    while (const auto share = service_.AwaitJobs(&lane_, &models_)) {
       Use(service_.model());
       AnswerShare(*share);
-      if (duty_ == Duty::kAll) (void)AnswerHeavy();
     }
-    while (AnswerHeavy()) continue;  // what another thread has postponed last
   }
 
  private:
@@ -65,12 +72,12 @@ class PredictionService::Worker {
   void AnswerShare(size_t share) {
     size_t samples = 0;
     for (; share > 0 && samples < kMostRanked; --share) {
-      std::optional<Job> job = service_.TryTake(models_);
+      std::optional<Job> job = service_.TryTake(&lane_, models_);
       if (!job) break;
       std::optional<Asked> asked = Understand(*std::move(job));
       if (!asked) continue;
-      if (IsHeavy(asked->request)) {
-        service_.PostponeHeavy(std::move(asked->job));
+      if (!is_heavy_ && IsHeavy(asked->request)) {
+        service_.Postpone(std::move(asked->job));
         continue;
       }
       const size_t own = asked->request.samples.size();
@@ -82,21 +89,6 @@ class PredictionService::Worker {
       together_.push_back(*std::move(asked));
     }
     AnswerTogether();
-  }
-
-  // False: there is none.
-  bool AnswerHeavy() {
-    std::optional<Job> job = service_.TryTakeHeavy(models_);
-    if (!job) return false;
-    if (auto asked = Understand(*std::move(job))) together_.push_back(*std::move(asked));
-    AnswerTogether();
-    service_.EndHeavy();
-    return true;
-  }
-
-  static bool IsHeavy(const PredictionRequest& request) {
-    const size_t samples = request.samples.size();
-    return samples > kLightSamples || samples * request.k > kLightLabels;
   }
 
   void AnswerTogether() {
@@ -263,7 +255,8 @@ class PredictionService::Worker {
   }
 
   PredictionService& service_;
-  const Duty duty_;
+  Lane& lane_;
+  const bool is_heavy_;
   std::shared_ptr<const Model> model_;
   std::optional<Ranker> ranker_;
   std::optional<Preprocessor::Encoder> encoder_;
@@ -276,16 +269,21 @@ PredictionService::PredictionService(Options options, std::shared_ptr<const Mode
                                      ServeMetrics* metrics)
     : options_(std::move(options)), metrics_(*metrics), model_(std::move(model)) {
   for (uint32_t t = 0; t < options_.threads; ++t) {
-    threads_.emplace_back([this] { Worker(this, Duty::kAll).Run(); });
+    light_threads_.emplace_back([this] { Worker(this, &light_).Run(); });
+    heavy_threads_.emplace_back([this] { Worker(this, &heavy_).Run(); });
   }
-  threads_.emplace_back([this] { Worker(this, Duty::kRelief).Run(); });
 }
 
 PredictionService::~PredictionService() {
+  End(&light_);
+  light_threads_.clear();  // which may postpone some
+  End(&heavy_);
+}
+
+void PredictionService::End(Lane* lane) {
   const std::lock_guard lock(mutex_);
-  ending_ = true;
-  waiting_.notify_all();
-  relief_.notify_all();
+  lane->ending = true;
+  lane->waiting.notify_all();
 }
 
 void PredictionService::SetModel(std::shared_ptr<const Model> model) {
@@ -295,8 +293,8 @@ void PredictionService::SetModel(std::shared_ptr<const Model> model) {
   }
   const std::lock_guard lock(mutex_);
   ++models_;
-  waiting_.notify_all();
-  relief_.notify_all();
+  light_.waiting.notify_all();
+  heavy_.waiting.notify_all();
 }
 
 std::shared_ptr<const Model> PredictionService::model() const {
@@ -309,60 +307,44 @@ void PredictionService::Submit(HttpRequest request, const Dialect& dialect,
   Job job{std::move(request), &dialect, std::move(respond), MonotonicMicros()};
   {
     const std::lock_guard lock(mutex_);
-    if (light_.size() + heavy_.size() < options_.most_waiting) {
-      (job.request.body.size() > kLightBytes ? heavy_ : light_).push_back(std::move(job));
-      waiting_.notify_one();
-      if (AreAllHeavy()) relief_.notify_one();
+    if (light_.jobs.size() + heavy_.jobs.size() < options_.most_waiting) {
+      Lane& lane = LaneOf(job.request);
+      lane.jobs.push_back(std::move(job));
+      lane.waiting.notify_one();
       return;
     }
   }
   Answer(job, JsonAnswer(503, dialect.Refuse({503, "the server is too busy; try again later"})));
 }
 
-bool PredictionService::HasWork(Duty duty) const {
-  if (duty == Duty::kRelief) return AreAllHeavy() && !light_.empty();
-  return !light_.empty() || !heavy_.empty();
+PredictionService::Lane& PredictionService::LaneOf(const HttpRequest& request) {
+  return request.body.size() > kLightBytes ? heavy_ : light_;
 }
 
-std::optional<size_t> PredictionService::AwaitJobs(Duty duty, uint64_t* models) {
+void PredictionService::Postpone(Job job) {
+  const std::lock_guard lock(mutex_);
+  heavy_.jobs.push_back(std::move(job));
+  heavy_.waiting.notify_one();
+}
+
+std::optional<size_t> PredictionService::AwaitJobs(Lane* lane, uint64_t* models) {
   std::unique_lock lock(mutex_);
-  (duty == Duty::kRelief ? relief_ : waiting_).wait(lock, [&] {
-    return ending_ || HasWork(duty) || models_ != *models;
-  });
+  lane->waiting.wait(lock,
+                     [&] { return lane->ending || !lane->jobs.empty() || models_ != *models; });
   *models = models_;
-  if (ending_ && !HasWork(duty)) return std::nullopt;
-  if (duty == Duty::kRelief && !HasWork(duty)) return 0;
+  const size_t waiting = lane->jobs.size();
+  if (lane->ending && waiting == 0) return std::nullopt;
+  if (lane == &heavy_) return std::min<size_t>(waiting, 1);
   // The others get their share.
-  return std::min((light_.size() + options_.threads - 1) / options_.threads, kMostTaken);
+  return std::min((waiting + options_.threads - 1) / options_.threads, kMostTaken);
 }
 
-std::optional<PredictionService::Job> PredictionService::TryTake(uint64_t models) {
+std::optional<PredictionService::Job> PredictionService::TryTake(Lane* lane, uint64_t models) {
   const std::lock_guard lock(mutex_);
-  if (light_.empty() || models_ != models) return std::nullopt;
-  std::optional<Job> job = std::move(light_.front());
-  light_.pop_front();
+  if (lane->jobs.empty() || models_ != models) return std::nullopt;
+  std::optional<Job> job = std::move(lane->jobs.front());
+  lane->jobs.pop_front();
   return job;
-}
-
-std::optional<PredictionService::Job> PredictionService::TryTakeHeavy(uint64_t models) {
-  const std::lock_guard lock(mutex_);
-  if (heavy_.empty() || models_ != models) return std::nullopt;
-  std::optional<Job> job = std::move(heavy_.front());
-  heavy_.pop_front();
-  ++heavy_running_;
-  if (AreAllHeavy()) relief_.notify_one();
-  return job;
-}
-
-void PredictionService::EndHeavy() {
-  const std::lock_guard lock(mutex_);
-  --heavy_running_;
-}
-
-void PredictionService::PostponeHeavy(Job job) {
-  const std::lock_guard lock(mutex_);
-  heavy_.push_back(std::move(job));
-  waiting_.notify_one();
 }
 
 void PredictionService::Answer(const Job& job, HttpResponse response) const {
