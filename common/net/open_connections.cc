@@ -12,7 +12,7 @@ void OpenConnections::Add(const void* id, int socket, int64_t now_ms) {
   if (open_.size() >= limits_.connections) CloseLongestWaiting();
   // No place would be left for who waits in the kernel's queue.
   if (open_.size() + 2 >= 2 * limits_.connections) CloseOldestResponse();
-  open_[id] = {socket, now_ms, now_ms, Stage::kHeaders, false};
+  open_[id] = {.socket = socket, .since_ms = now_ms, .waits_since_ms = now_ms, .number = ++come_};
 }
 
 void OpenConnections::Remove(const void* id) {
@@ -45,8 +45,12 @@ void OpenConnections::Begin(const void* id, Stage stage, int64_t now_ms) {
   const std::lock_guard lock(mutex_);
   const auto found = open_.find(id);
   if (found == open_.end()) return;
-  found->second.stage = stage;
-  found->second.since_ms = found->second.waits_since_ms = now_ms;
+  Connection& one = found->second;
+  one.stage = stage;
+  one.since_ms = now_ms;
+  one.served = one.served || stage == Stage::kHeaders;
+  // A new connection waits for all of its first request.
+  if (one.served) one.waits_since_ms = now_ms;
 }
 
 void OpenConnections::CloseLate(int64_t now_ms) {
@@ -70,7 +74,10 @@ void OpenConnections::CloseLongestWaiting() {
   Connection* longest = nullptr;
   for (auto& [id, one] : open_) {
     if (one.closed || (one.stage != Stage::kHeaders && one.stage != Stage::kBody)) continue;
-    if (longest == nullptr || one.waits_since_ms < longest->waits_since_ms) longest = &one;
+    if (longest == nullptr || std::pair(one.waits_since_ms, one.number) <
+                                  std::pair(longest->waits_since_ms, longest->number)) {
+      longest = &one;
+    }
   }
   if (longest != nullptr) Close(longest);
 }

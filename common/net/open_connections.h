@@ -50,6 +50,8 @@ class OpenConnections {
     int socket = -1;
     int64_t since_ms = 0;        // of the headers, or of the rest
     int64_t waits_since_ms = 0;  // for its client; of the first two stages
+    uint64_t number = 0;         // of those that have come
+    bool served = false;         // has had a response
     Stage stage = Stage::kHeaders;
     bool closed = false;
   };
@@ -62,6 +64,7 @@ class OpenConnections {
   const Limits limits_;
   std::mutex mutex_;  // guards what follows
   std::map<const void*, Connection> open_;
+  uint64_t come_ = 0;
 };
 
 }  // namespace dslide

@@ -26,6 +26,7 @@ struct On {
   bool plain = false;        // only where nothing is encrypted
   bool synchronous = false;  // in synchronous training with audits
   int workers = 2;           // honest ones
+  bool serves = false;       // beside `dslide serve` of the run
   bool stays = false;        // it goes on while the run is asked to stop
   int times = 1;             // it takes so many times as long as others
   bool quick = false;        // one of those that ctest runs
@@ -71,6 +72,9 @@ namespace liar_attacks {
 std::vector<Attack> All();
 }
 namespace server_attacks {
+std::vector<Attack> All();
+}
+namespace serve_attacks {
 std::vector<Attack> All();
 }
 

@@ -19,6 +19,7 @@ struct GroundOptions {
   bool encrypted = true;
   bool synchronous = false;
   int workers = 2;
+  bool serves = false;
 
   auto operator<=>(const GroundOptions&) const = default;
 };
@@ -56,7 +57,7 @@ class Ground {
 
   // Names of the scheduler, servers and honest workers that have ended since Begin().
   std::vector<std::string> Dead() const;
-  // Resident memory of scheduler and servers, of those that live, by name, in bytes.
+  // Resident memory of scheduler, servers and serve, of those that live, by name, in bytes.
   std::map<std::string, uint64_t> Memory() const;
   double SchedulerCpuSeconds() const;  // that it has used
   uint64_t LogBytes() const;
@@ -78,6 +79,7 @@ class Ground {
 
  private:
   Arguments Settings() const;
+  Status StartServing();
   Status DrawKeys(const std::vector<const Attack*>& attacks);
   Arguments Access() const;
   void KillMembers() const;
@@ -87,7 +89,8 @@ class Ground {
 
   GroundOptions options_;
   TestRun run_;
-  std::unique_ptr<Process> train_;
+  std::unique_ptr<Process> train_, serve_;
+  int serve_port_ = 0;
   std::map<std::string, pid_t> members_;
   std::vector<std::unique_ptr<Process>> attackers_;
   int strikes_ = 0;

@@ -62,6 +62,7 @@ TEST_CASE("open connections: who has waited longest without a request loses its 
   Setup run(3);
   Pair& asking = run.Add(0);
   run.open.OnHeaders(&asking, 0);
+  run.open.OnComplete(&asking);
   Pair& first = run.Add(1);
   Pair& second = run.Add(2);
   Pair& third = run.Add(3);
@@ -106,6 +107,32 @@ TEST_CASE("open connections: a client that was fast and has stopped waits since 
   run.Add(30);
   CHECK(burst.Closed());
   CHECK_FALSE(asking.Closed());
+}
+
+TEST_CASE("open connections: of those that wait as long the first to come is closed") {
+  Setup run(4);
+  for (int i = 0; i < 4; ++i) run.Add(0);
+  // Its headers came after all others.
+  run.open.OnHeaders(&run.pairs[0], 5);
+  run.Add(5);
+  CHECK(run.pairs[0].Closed());
+  run.Add(5);
+  CHECK(run.pairs[1].Closed());
+  CHECK_FALSE(run.pairs[2].Closed());
+}
+
+TEST_CASE("open connections: a kept connection waits for a body since its headers came") {
+  Setup run(2);
+  Pair& kept = run.Add(0);
+  run.open.OnHeaders(&kept, 0);
+  run.open.OnComplete(&kept);
+  run.open.OnResponse(&kept);
+  run.open.OnEnd(&kept, 1);
+  Pair& slow = run.Add(2);
+  run.open.OnHeaders(&kept, 3);
+  run.Add(4);
+  CHECK(slow.Closed());
+  CHECK_FALSE(kept.Closed());
 }
 
 TEST_CASE("open connections: one may be closed by itself") {

@@ -144,10 +144,10 @@ void JsonObject::OnlyThese(std::initializer_list<const char*> keys) {
 }
 
 std::variant<Json, Refusal> ParseBody(std::string_view body) {
-  if (const auto refusal = WhyTooLarge(body)) return *refusal;
   if (const Status text = CheckJsonText(body); !text.ok()) {
     return Refusal{400, "the request " + text.error().message};
   }
+  if (const auto refusal = WhyTooLarge(body)) return *refusal;
   Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
     return Refusal{400, body.empty() ? "the request has no body" : "the request is no JSON"};

@@ -1,7 +1,6 @@
 #include "tools/dslide/serve/prediction_service.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +21,6 @@ constexpr size_t kMostRanked = 256;  // samples that are ranked at once, and ans
 constexpr size_t kLightBytes = 64 << 10;
 constexpr size_t kLightSamples = 64;
 constexpr size_t kLightLabels = 5000;  // in all samples
-constexpr int kHeavyNice = 10;
 
 bool IsHeavy(const PredictionRequest& request) {
   const size_t samples = request.samples.size();
@@ -39,7 +37,6 @@ class PredictionService::Worker {
 
   void Run() {
     FlushDenormals();
-    if (is_heavy_) (void)setpriority(PRIO_PROCESS, 0, kHeavyNice);  // of this thread
     while (const auto share = service_.AwaitJobs(&lane_, &models_)) {
       Use(service_.model());
       AnswerShare(*share);

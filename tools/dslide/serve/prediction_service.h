@@ -2,7 +2,7 @@
 //
 // A thread takes what is waiting, up to its share and to a number of samples, ranks all samples
 // together and answers. A heavy request, one with a long body or many samples, is answered by
-// itself, by further threads of a lower priority: heavy requests hold up each other only.
+// itself, by threads of its own: heavy requests hold up each other only.
 //
 // A request keeps the model that it began with: SetModel() changes the model
 // of later ones. No thread keeps a former model longer than that: what it has in memory may be
