@@ -249,7 +249,9 @@ int ServeCommand(int argc, char** argv) {
   line.Option("search", "auto|exact|scan|index",
               "where a request does not say: all labels, all in 8 bits first, or likely cells",
               "auto");
-  line.Option("threads", "N", "that predict; 0: one a core", "0");
+  line.Option(
+      "threads", "N",
+      "that predict, and as many for requests of long bodies or many samples; 0: one a core", "0");
   line.Option("reload", "SECONDS", "how often to look for a newer model; 0: never", "5");
   line.Option("timeout-ms", "MS", "a request that waits longer gets 503", "10000");
   line.Option("max-request-kb", "KB", "a longer request gets 413",
