@@ -2,19 +2,16 @@
 
 #include <fmt/core.h>
 #include <microhttpd.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <strings.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -25,86 +22,21 @@
 #include <utility>
 
 #include "common/base/address.h"
-#include "common/base/check.h"
 #include "common/base/process.h"
+#include "common/net/held_bytes.h"
+#include "common/net/http_listener.h"
 #include "common/net/open_connections.h"
 
 namespace dslide {
 namespace {
 
-constexpr int kBacklog = 512;
 constexpr auto kLookEvery = std::chrono::milliseconds(250);  // at the time that connections take
 // What Drain() asks its own server.
 constexpr std::string_view kPing = "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n";
 constexpr int kMostPingMs = 1000;
-constexpr size_t kReadOn = 64 << 10;  // of a body that is too long
-
-Error CannotListen(const char* reason) {
-  return BadInput(fmt::format("cannot listen there: {}", reason));
-}
-
-// A listening socket at the first of the host's addresses where listening is possible.
-Result<int> Listen(const TcpAddress& address) {
-  std::string host = address.host;
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int code = getaddrinfo(host == "*" ? nullptr : host.c_str(),
-                               address.port == "*" ? "0" : address.port.c_str(), &hints, &found);
-  if (code != 0) return CannotListen(gai_strerror(code));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
-  int error = EINVAL;
-  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-    const int listener = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener < 0) {
-      // A machine without IPv6 has no such socket. Why another address failed says more.
-      if (error == EINVAL) error = errno;
-      continue;
-    }
-    const int yes = 1;
-    (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (::bind(listener, at->ai_addr, at->ai_addrlen) == 0 && listen(listener, kBacklog) == 0) {
-      return listener;
-    }
-    error = errno;
-    close(listener);
-  }
-  return CannotListen(std::strerror(error));
-}
-
-// Where a socket listens.
-sockaddr_storage BoundAddressOf(int listener) {
-  sockaddr_storage bound = {};
-  socklen_t length = sizeof bound;
-  DSLIDE_CHECK(getsockname(listener, reinterpret_cast<sockaddr*>(&bound), &length) == 0);
-  return bound;
-}
-
-int PortOf(const sockaddr_storage& bound) {
-  return ntohs(bound.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port
-                   : reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);
-}
-
-// Sends a request to who listens there, a wildcard being this machine, and waits for the first byte
-// of the response. False: it did not come in time.
-bool AskOnce(const sockaddr_storage& bound, std::string_view request, int limit_ms) {
-  const int client = socket(bound.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (client < 0) return false;
-  const timeval limit = {limit_ms / 1000, limit_ms % 1000 * 1000};
-  const socklen_t length = bound.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  char byte = 0;
-  const bool answered = setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
-                        setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
-                        connect(client, reinterpret_cast<const sockaddr*>(&bound), length) == 0 &&
-                        send(client, request.data(), request.size(), MSG_NOSIGNAL) ==
-                            static_cast<ssize_t>(request.size()) &&
-                        recv(client, &byte, 1, 0) == 1;
-  close(client);
-  return answered;
-}
+constexpr size_t kReadOn = 64 << 10;     // of a body that is too long
+constexpr size_t kGrowth = 4;            // of a body's buffer
+constexpr size_t kMostTarget = 1 << 20;  // more than a request's target has
 
 using Content = std::shared_ptr<const std::string>;
 
@@ -168,18 +100,29 @@ HttpResponse HttpResponse::Unauthorized() {
   return response;
 }
 
+// A connection, of the server's thread.
+struct HttpServer::Connection {
+  std::string address;      // the client's
+  const char* target = "";  // of the request that comes, before it is decoded
+  size_t target_bytes = 0;
+  bool has_encoded_nul = false;
+};
+
 // A request and its answer, which two threads meet at.
 struct HttpServer::Exchange : std::enable_shared_from_this<Exchange> {
   HttpRequest request;
-  size_t received = 0;  // bytes of the body
-  bool too_long = false;
-  bool handled = false;                // the handler was called; of the server's thread
-  HttpResponse::Headers headers = {};  // further headers of its response
+  std::string address;                  // the client's
+  size_t received = 0;                  // bytes of the body
+  std::optional<HttpResponse> refusal;  // what it gets when all of its body has come
+  bool handled = false;                 // the handler was called; of the server's thread
+  HttpResponse::Headers headers = {};   // further headers of its response
 
   std::mutex mutex;                      // guards the following
   MHD_Connection* connection = nullptr;  // null: the client is gone
   bool suspended = false;
   std::optional<HttpResponse> response;
+
+  void Drop() { std::string().swap(request.body); }  // an assignment would keep its memory
 
   void Answer(HttpResponse answer) {
     const std::lock_guard lock(mutex);
@@ -206,13 +149,15 @@ struct HttpServer::Impl {
         screen(std::move(screener)),
         more_headers(std::move(more)),
         limits(with),
-        connections({with.connections, with.headers_s, with.request_s}) {}
+        connections({with.connections, with.headers_s, with.request_s}),
+        held({with.held_bytes, with.held_bytes_of_address}) {}
 
   const Handle handle;
   const Screen screen;
   const MoreHeaders more_headers;
   const Limits limits;
   OpenConnections connections;
+  HeldBytes held;          // of the server's thread
   std::mutex watch_mutex;  // guards the next one
   bool watched = true;
   std::condition_variable unwatched;
@@ -258,10 +203,26 @@ struct HttpServer::Impl {
     if (listener >= 0) close(listener);
   }
 
+  // The exchange holds so many bytes from now on.
+  void Hold(const Exchange& exchange, HeldBytes::Kind kind, size_t bytes) {
+    for (const HeldBytes::Id id :
+         held.Set(&exchange, exchange.address, kind, bytes, MonotonicMillis())) {
+      GiveUp(static_cast<Exchange*>(const_cast<void*>(id)));
+    }
+  }
+
+  // A body is dropped as it comes, and refused at its end; a response ends with its connection.
+  void GiveUp(Exchange* exchange) {
+    if (exchange->handled || exchange->refusal) return connections.Close(exchange->connection);
+    exchange->refusal = Refused(503, "too many bytes of requests wait; try again later");
+    exchange->Drop();
+  }
+
   MHD_Result Send(MHD_Connection* connection, const Exchange& exchange,
                   const HttpResponse& response) {
     MHD_Response* made = WithBody(response.body);
     connections.OnResponse(connection);
+    Hold(exchange, HeldBytes::Kind::kResponse, response.body->size());
     (void)MHD_add_response_header(made, MHD_HTTP_HEADER_CONTENT_TYPE, response.type.c_str());
     for (const auto& [name, value] : kHeaders) (void)MHD_add_response_header(made, name, value);
     for (const auto* headers : {&response.headers, &exchange.headers}) {
@@ -284,8 +245,24 @@ struct HttpServer::Impl {
     (void)(AskOnce(bound, kPing, kMostPingMs) && AskOnce(bound, kPing, kMostPingMs));
   }
 
-  MHD_Result Begin(MHD_Connection* connection, const char* path, const char* method, void** state) {
+  static Connection* Of(MHD_Connection* connection) {
+    const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info == nullptr ? nullptr : static_cast<Connection*>(info->socket_context);
+  }
+
+  // Whether the target of a request has a NUL byte, encoded or not, at which the library ends it.
+  // The library puts the version of the protocol right behind the target, in the same memory.
+  static bool HasNul(const Connection& of, const char* version) {
+    const auto rest = reinterpret_cast<uintptr_t>(version) -
+                      reinterpret_cast<uintptr_t>(of.target + of.target_bytes + 1);
+    return of.has_encoded_nul || (rest > 0 && rest < kMostTarget);
+  }
+
+  MHD_Result Begin(MHD_Connection* connection, const char* path, const char* method,
+                   const char* version, void** state) {
     auto exchange = std::make_shared<Exchange>();
+    const Connection* of = Of(connection);
+    if (of != nullptr) exchange->address = of->address;
     exchange->request = {method, path, "", ValuesOf(connection, MHD_GET_ARGUMENT_KIND),
                          ValuesOf(connection, MHD_HEADER_KIND)};
     exchange->connection = connection;
@@ -299,18 +276,26 @@ struct HttpServer::Impl {
       return Send(connection, *exchange, HttpResponse::Text(200, "stopping\n"));
     }
     if (more_headers) exchange->headers = more_headers(exchange->request);
+    if (of != nullptr && HasNul(*of, version)) {
+      return Send(connection, *exchange, Refused(400, "an address has no NUL byte"));
+    }
     if (screen) {
       if (const auto refusal = screen(exchange->request)) {
         return Send(connection, *exchange, *refusal);
       }
     }
-    // A body that is announced to be too long is not read, nor one where none is wanted.
-    const std::string& length = exchange->request.Header(MHD_HTTP_HEADER_CONTENT_LENGTH);
-    const bool chunked = !exchange->request.Header(MHD_HTTP_HEADER_TRANSFER_ENCODING).empty();
-    if (std::strtoull(length.c_str(), nullptr, 10) > limits.body_bytes ||
-        (chunked && limits.body_bytes == 0)) {
+    // A body that is announced to be much too long is not read, nor one that waits for a word, nor
+    // one of unknown length where none is wanted. Others are read to their end: their clients read
+    // an answer only then.
+    const HttpRequest& request = exchange->request;
+    const bool waits = !request.Header(MHD_HTTP_HEADER_EXPECT).empty();
+    const size_t length =
+        std::strtoull(request.Header(MHD_HTTP_HEADER_CONTENT_LENGTH).c_str(), nullptr, 10);
+    const bool chunked = !request.Header(MHD_HTTP_HEADER_TRANSFER_ENCODING).empty();
+    if (length > (waits ? limits.body_bytes : MostRead()) || (chunked && limits.body_bytes == 0)) {
       return Send(connection, *exchange, TooLong());
     }
+    if (length > limits.body_bytes) exchange->refusal = TooLong();
     return MHD_YES;
   }
 
@@ -323,11 +308,16 @@ struct HttpServer::Impl {
     return Refused(413, fmt::format("a request has at most {} bytes", limits.body_bytes));
   }
 
+  // Of a body that is refused.
+  size_t MostRead() const { return 2 * limits.body_bytes + kReadOn; }
+
   // When all of the request has come, and again when a connection is resumed.
   MHD_Result Proceed(MHD_Connection* connection, Exchange* exchange) {
-    if (exchange->too_long) return Send(connection, *exchange, TooLong());
+    if (exchange->refusal) return Send(connection, *exchange, *exchange->refusal);
     if (stopping && !exchange->handled) return Send(connection, *exchange, Unavailable());
     if (!std::exchange(exchange->handled, true)) {
+      connections.OnComplete(connection);
+      Hold(*exchange, HeldBytes::Kind::kComplete, exchange->received);
       const auto answerer = std::make_shared<Answerer>(exchange->shared_from_this());
       handle(std::move(exchange->request),
              [answerer](HttpResponse response) { answerer->Answer(std::move(response)); });
@@ -342,20 +332,28 @@ struct HttpServer::Impl {
   }
 
   // More of a body has come. A body of unknown length gets its refusal at its end, if that is near.
-  MHD_Result Read(Exchange* exchange, const char* data, size_t size) {
-    std::string& body = exchange->request.body;
+  MHD_Result Read(MHD_Connection* connection, Exchange* exchange, const char* data, size_t size) {
+    connections.OnBody(connection, size, MonotonicMillis());
     exchange->received += size;
-    if (exchange->received > 2 * limits.body_bytes + kReadOn) return MHD_NO;
-    if (exchange->received > limits.body_bytes) {
-      exchange->too_long = true;
-      body = std::string();
-    } else {
-      body.append(data, size);
+    if (exchange->received > MostRead()) return MHD_NO;
+    if (!exchange->refusal && exchange->received > limits.body_bytes) {
+      exchange->refusal = TooLong();
+      exchange->Drop();
+      held.Erase(exchange);
     }
+    if (exchange->refusal) return MHD_YES;
+    std::string& body = exchange->request.body;
+    // In few steps: each copies what has come, and the other clients wait meanwhile.
+    if (exchange->received > body.capacity()) {
+      body.reserve(std::min(limits.body_bytes, kGrowth * exchange->received));
+    }
+    body.append(data, size);
+    Hold(*exchange, HeldBytes::Kind::kIncoming, exchange->received);
     return MHD_YES;
   }
 
   void End(Exchange* exchange) {
+    held.Erase(exchange);
     if (exchange->connection != nullptr) connections.OnEnd(exchange->connection, MonotonicMillis());
     {
       const std::lock_guard lock(exchange->mutex);
@@ -378,22 +376,40 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& bind, H
   auto impl =
       std::make_unique<Impl>(std::move(handle), std::move(screen), std::move(more_headers), limits);
   impl->bound = BoundAddressOf(*listener);
-  const MHD_AccessHandlerCallback answer = [](void* self, MHD_Connection* connection,
-                                              const char* path, const char* method, const char*,
-                                              const char* data, size_t* size, void** state) {
-    Impl& server = *static_cast<Impl*>(self);
-    if (*state == nullptr) return server.Begin(connection, path, method, state);
-    auto* exchange = static_cast<Exchange*>(*state);
-    if (*size == 0) return server.Proceed(connection, exchange);
-    return server.Read(exchange, data, std::exchange(*size, 0));
-  };
-  const MHD_NotifyConnectionCallback connected = [](void* self, MHD_Connection* connection, void**,
+  const MHD_AccessHandlerCallback answer =
+      [](void* self, MHD_Connection* connection, const char* path, const char* method,
+         const char* version, const char* data, size_t* size, void** state) {
+        Impl& server = *static_cast<Impl*>(self);
+        if (*state == nullptr) return server.Begin(connection, path, method, version, state);
+        auto* exchange = static_cast<Exchange*>(*state);
+        if (*size == 0) return server.Proceed(connection, exchange);
+        return server.Read(connection, exchange, data, std::exchange(*size, 0));
+      };
+  const MHD_NotifyConnectionCallback connected = [](void* self, MHD_Connection* connection,
+                                                    void** context,
                                                     MHD_ConnectionNotificationCode code) {
     OpenConnections& open = static_cast<Impl*>(self)->connections;
-    if (code == MHD_CONNECTION_NOTIFY_CLOSED) return open.Remove(connection);
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+      delete static_cast<Connection*>(*context);
+      return open.Remove(connection);
+    }
+    auto own = std::make_unique<Connection>();
+    const auto* client = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (client != nullptr) own->address = HostOf(client->client_addr);
+    *context = own.release();
     const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (info != nullptr) open.Add(connection, info->connect_fd, MonotonicMillis());
   };
+  // Called before a request's target is decoded.
+  const auto log = [](void*, const char* target, MHD_Connection* connection) -> void* {
+    if (Connection* of = Impl::Of(connection)) {
+      of->target = target;
+      of->target_bytes = std::strlen(target);
+      of->has_encoded_nul = std::string_view(target).find("%00") != std::string_view::npos;
+    }
+    return nullptr;
+  };
+  void* (*const log_target)(void*, const char*, MHD_Connection*) = log;
   const MHD_RequestCompletedCallback completed = [](void* self, MHD_Connection*, void** state,
                                                     MHD_RequestTerminationCode) {
     if (*state != nullptr) static_cast<Impl*>(self)->End(static_cast<Exchange*>(*state));
@@ -402,10 +418,10 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& bind, H
       MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME, 0,
       nullptr, nullptr, answer, impl.get(), MHD_OPTION_LISTEN_SOCKET, *listener,
       MHD_OPTION_EXTERNAL_LOGGER, &Ignore, nullptr, MHD_OPTION_NOTIFY_COMPLETED, completed,
-      impl.get(), MHD_OPTION_NOTIFY_CONNECTION, connected, impl.get(), MHD_OPTION_CONNECTION_LIMIT,
-      2 * limits.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT, limits.of_address,
-      MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits.header_bytes, MHD_OPTION_CONNECTION_TIMEOUT,
-      limits.silent_s, MHD_OPTION_END);
+      impl.get(), MHD_OPTION_NOTIFY_CONNECTION, connected, impl.get(), MHD_OPTION_URI_LOG_CALLBACK,
+      log_target, nullptr, MHD_OPTION_CONNECTION_LIMIT, 2 * limits.connections,
+      MHD_OPTION_PER_IP_CONNECTION_LIMIT, limits.of_address, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+      limits.header_bytes, MHD_OPTION_CONNECTION_TIMEOUT, limits.silent_s, MHD_OPTION_END);
   if (impl->daemon == nullptr) {
     close(*listener);
     return CannotListen("libmicrohttpd does not start");

@@ -3,8 +3,12 @@
 // A handler gets each request when all of it has come, in the server's thread, and answers at once
 // or later, from any thread. What a client can cost is bounded by Limits: a connection that sends
 // too much, stays silent or takes too long is closed. When all places are taken a new connection
-// takes that of the one that has waited longest without a request. The destructor closes every
-// connection: it waits for no client.
+// takes that of the one that waits longest for its client (open_connections.h), and where requests
+// and responses hold too many bytes those that hold most of them for longest are given up
+// (held_bytes.h): a body gets 503, {"error": "..."}, a response ends with its connection. The
+// destructor closes every connection: it waits for no client.
+//
+// A request's path and query are decoded once. One with a NUL byte gets 400.
 //
 // Every response forbids browsers to guess its type, to frame it, to hand it to other sites, and to
 // tell other sites its address.
@@ -65,7 +69,9 @@ class HttpServer {
     unsigned of_address = 0;     // at once of one address, which others are refused; 0: any number
     size_t header_bytes = 8192;  // of a request line and its headers
     size_t body_bytes = 0;       // of a request; a longer one gets 413, {"error": "..."}
-    unsigned silent_s = 10;      // without a byte in either direction, before a request is complete
+    size_t held_bytes = 0;       // of all bodies and responses at once; 0: any number
+    size_t held_bytes_of_address = 0;  // of those of one client's address; 0: any number
+    unsigned silent_s = 10;   // without a byte in either direction, before a request is complete
     unsigned headers_s = 10;  // from a connection, or its last response, to the end of the headers
     unsigned request_s = 60;  // from there to the end of the response
     bool keep_alive = false;  // whether a connection may bring more than one request
@@ -87,6 +93,7 @@ class HttpServer {
   bool Drain(int limit_ms);
 
  private:
+  struct Connection;
   struct Exchange;
   class Answerer;
   struct Impl;

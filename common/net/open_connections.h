@@ -1,6 +1,10 @@
 // The connections of an HTTP server: how long each has been at what it does, and which of them ends
 // when there are too many or when it takes too long.
 //
+// Where there are too many, the connection ends that has waited longest for its client: for the
+// headers of a request, or for the rest of a body. A client that sends its body at
+// kExpectedBytesPerMs or faster never waits.
+//
 // A connection is closed by its socket (shutdown), of which the server's thread hears as if the
 // client had closed it. Thread-safe.
 #pragma once
@@ -15,7 +19,7 @@ namespace dslide {
 class OpenConnections {
  public:
   struct Limits {
-    size_t connections = 0;  // above which who waits without a request loses its place
+    size_t connections = 0;  // above which the one that waits longest for its client is closed
     unsigned headers_s = 0;  // from the connection or the last response to the end of the headers
     unsigned request_s = 0;  // from there to the end of the response
   };
@@ -26,28 +30,41 @@ class OpenConnections {
   void Add(const void* id, int socket, int64_t now_ms);
   // REQUIRES that its socket is still open: another connection may get its number afterwards.
   void Remove(const void* id);
-  // A request's headers have come, its response has begun, and is sent.
+  // A request's headers have come, `bytes` more of its body, and all of it; its response has begun,
+  // and is sent.
   void OnHeaders(const void* id, int64_t now_ms);
+  void OnBody(const void* id, size_t bytes, int64_t now_ms);
+  void OnComplete(const void* id);
   void OnResponse(const void* id);
   void OnEnd(const void* id, int64_t now_ms);
   // Closes those that take too long.
   void CloseLate(int64_t now_ms);
+  // Closes this one.
+  void Close(const void* id);
+
+  static constexpr int64_t kExpectedBytesPerMs = 64;
 
  private:
-  enum class Stage { kHeaders, kBody, kResponse };
+  enum class Stage { kHeaders, kBody, kAnswer, kResponse };
   struct Connection {
     int socket = -1;
-    int64_t since_ms = 0;  // of the headers, or of the rest
+    int64_t since_ms = 0;        // of the headers, or of the rest
+    int64_t waits_since_ms = 0;  // for its client; of the first two stages
+    uint64_t number = 0;         // of those that have come
+    bool served = false;         // has had a response
     Stage stage = Stage::kHeaders;
     bool closed = false;
   };
   void Begin(const void* id, Stage stage, int64_t now_ms);
+  void Enter(const void* id, Stage stage);
   static void Close(Connection* one);
-  void CloseOldest(Stage stage);
+  void CloseLongestWaiting();
+  void CloseOldestResponse();
 
   const Limits limits_;
   std::mutex mutex_;  // guards what follows
   std::map<const void*, Connection> open_;
+  uint64_t come_ = 0;
 };
 
 }  // namespace dslide

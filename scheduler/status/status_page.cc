@@ -6,19 +6,13 @@
 #include <utility>
 
 #include "common/base/address.h"
+#include "common/net/allowed_hosts.h"
 #include "common/net/local_address.h"
 #include "common/security/token.h"
 #include "pages.h"
 
 namespace dslide {
 namespace {
-
-// The name of a Host header without its port.
-std::string_view NameIn(std::string_view host) {
-  const size_t port = host.starts_with('[') ? host.find("]:") : host.rfind(':');
-  if (port == std::string_view::npos) return host;
-  return host.substr(0, host.starts_with('[') ? port + 1 : port);
-}
 
 // What is between a tag and its end in the page.
 std::string_view Within(std::string_view page, std::string_view tag) {
@@ -77,7 +71,7 @@ std::optional<HttpResponse> StatusPage::WhyRefused(const HttpRequest& request) c
     return refusal;
   }
   if (token_.empty()) {
-    if (IsLoopback(fmt::format("tcp://{}:1", NameIn(request.Header("Host"))))) return std::nullopt;
+    if (AllowedHosts::LoopbackAnd().Allows(request.Header("Host"))) return std::nullopt;
     return HttpResponse::Text(403, "403 Forbidden: ask by a name or address of loopback\n");
   }
   if (request.path == "/" || IsSameToken(BearerToken(request.Header("Authorization")), token_)) {

@@ -38,7 +38,7 @@ std::vector<Attack> AllAttacks() {
   for (const auto family :
        {key_attacks::All, state_attacks::All, forged_attacks::All, report_attacks::All,
         flood_attacks::All, connection_attacks::All, http_attacks::All, poison_attacks::All,
-        liar_attacks::All, server_attacks::All, insider_attacks::All}) {
+        liar_attacks::All, server_attacks::All, insider_attacks::All, serve_attacks::All}) {
     std::vector<Attack> some = family();
     all.insert(all.end(), std::make_move_iterator(some.begin()),
                std::make_move_iterator(some.end()));

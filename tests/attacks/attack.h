@@ -26,6 +26,7 @@ struct On {
   bool plain = false;        // only where nothing is encrypted
   bool synchronous = false;  // in synchronous training with audits
   int workers = 2;           // honest ones
+  bool serves = false;       // beside `dslide serve` of the run
   bool stays = false;        // it goes on while the run is asked to stop
   bool first = false;        // it is in the run before honest workers come (implies `alone`)
   int times = 1;             // it takes so many times as long as others
@@ -72,6 +73,9 @@ namespace liar_attacks {
 std::vector<Attack> All();
 }
 namespace server_attacks {
+std::vector<Attack> All();
+}
+namespace serve_attacks {
 std::vector<Attack> All();
 }
 

@@ -106,5 +106,6 @@ int main(int argc, char** argv) {
   line.Option("run-dir", "DIRECTORY", "the run that is attacked");
   line.Option("status", "FILE", "its status");
   line.Option("status-port", "PORT", "of its status page", "0");
+  line.Option("serve-port", "PORT", "of its dslide serve", "0");
   return dslide::RunExecutable("tests_attacks", line, argc, argv, dslide::Work);
 }

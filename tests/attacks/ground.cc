@@ -10,6 +10,7 @@
 
 #include "common/base/process.h"
 #include "common/base/random.h"
+#include "common/checkpoint/manifest.h"
 #include "common/idle/user_files.h"
 #include "common/security/run_keys.h"
 #include "tests/attacks/strike.h"
@@ -79,7 +80,7 @@ bool IsHonest(const nlohmann::json& member) {
 
 GroundOptions GroundOf(const Attack& attack, bool all_plain, bool all_synchronous) {
   return {!attack.on.plain && !all_plain, attack.on.synchronous || all_synchronous,
-          attack.on.workers, attack.on.first};
+          attack.on.workers, attack.on.first, attack.on.serves};
 }
 
 Ground::Ground(const GroundOptions& options) : options_(options) {
@@ -140,6 +141,7 @@ Status Ground::Begin(const std::vector<const Attack*>& attacks) {
     const std::string name = ArgumentOf(pid, "--name");
     members_[name.empty() ? "scheduler" : name] = pid;
   }
+  if (options_.serves) DSLIDE_RETURN_IF_ERROR(StartServing());
   return DrawKeys(attacks);
 }
 
@@ -169,6 +171,23 @@ bool Ground::BringWorkers() {
   }
   return Awaits(
       [](const nlohmann::json& status) { return status.value("p_at_1", 0.0) >= kLearned; });
+}
+
+// Of the newest checkpoint, and no later one.
+Status Ground::StartServing() {
+  if (!WaitFor([&] { return FindCheckpoint(run_.run_directory()).ok(); }, kBeginMs)) {
+    return Failed("the cluster writes no checkpoint\n" + LastLines());
+  }
+  serve_ = run_.Start(
+      "dslide", {"serve", run_.run_directory(), "--bind", "tcp://127.0.0.1:*", "--reload", "0"});
+  const auto serves = [&] { return serve_->Output().ends_with("/\n"); };
+  if (!WaitFor([&] { return serves() || !serve_->Running(); }, kBeginMs) || !serves()) {
+    return Failed("dslide serve does not start\n" + serve_->Errors());
+  }
+  const std::string output = serve_->Output();
+  serve_port_ = std::stoi(output.substr(output.rfind(':') + 1));
+  members_["serve"] = serve_->pid();
+  return {};
 }
 
 Status Ground::DrawKeys(const std::vector<const Attack*>& attacks) {
@@ -271,8 +290,9 @@ std::unique_ptr<Process> Ground::Strike(const std::vector<std::string>& argument
   std::ofstream(file) << reading.status.dump(-1, ' ', false,
                                              nlohmann::json::error_handler_t::replace);
   Arguments all = arguments;
-  all.insert(all.end(), {"--run-dir", run_.run_directory(), "--status", file, "--status-port",
-                         std::to_string(run_.status_port())});
+  all.insert(all.end(),
+             {"--run-dir", run_.run_directory(), "--status", file, "--status-port",
+              std::to_string(run_.status_port()), "--serve-port", std::to_string(serve_port_)});
   return run_.Start("tests_attacks", all);
 }
 
@@ -323,6 +343,7 @@ Ending Ground::End() {
   };
   note(AskToStop());
   attackers_.clear();
+  serve_.reset();
   if (run_.Run("dslide", {"evaluate", "--checkpoint", run_.run_directory(), "--data",
                           run_.Path("measured.txt"), "--json"}) == 0) {
     const auto measured = nlohmann::json::parse(run_.last_output(), nullptr, false);

@@ -20,6 +20,7 @@ struct GroundOptions {
   bool synchronous = false;
   int workers = 2;
   bool waits = false;  // honest workers come when BringWorkers() is called
+  bool serves = false;
 
   auto operator<=>(const GroundOptions&) const = default;
 };
@@ -60,7 +61,7 @@ class Ground {
 
   // Names of the scheduler, servers and honest workers that have ended since Begin().
   std::vector<std::string> Dead() const;
-  // Resident memory of scheduler and servers, of those that live, by name, in bytes.
+  // Resident memory of scheduler, servers and serve, of those that live, by name, in bytes.
   std::map<std::string, uint64_t> Memory() const;
   double SchedulerCpuSeconds() const;  // that it has used
   uint64_t LogBytes() const;
@@ -82,6 +83,7 @@ class Ground {
 
  private:
   Arguments Settings() const;
+  Status StartServing();
   Status DrawKeys(const std::vector<const Attack*>& attacks);
   Arguments Access() const;
   bool Awaits(const std::function<bool(const nlohmann::json& status)>& state) const;
@@ -93,7 +95,8 @@ class Ground {
 
   GroundOptions options_;
   TestRun run_;
-  std::unique_ptr<Process> train_;
+  std::unique_ptr<Process> train_, serve_;
+  int serve_port_ = 0;
   std::map<std::string, pid_t> members_;
   std::vector<std::unique_ptr<Process>> workers_;  // of a ground that waits
   std::vector<std::unique_ptr<Process>> attackers_;

@@ -131,6 +131,8 @@ Status RunStrike(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(run_ms);
   const Result<uint32_t> port = arguments.Number("status-port", 0, 65535);
   DSLIDE_RETURN_IF_ERROR(port);
+  const Result<uint32_t> serve_port = arguments.Number("serve-port", 0, 65535);
+  DSLIDE_RETURN_IF_ERROR(serve_port);
   (void)setpriority(PRIO_PROCESS, 0, kNice);
   rlimit files = {};
   (void)getrlimit(RLIMIT_NOFILE, &files);
@@ -139,6 +141,7 @@ Status RunStrike(const ParsedArguments& arguments) {
   Strike strike(*found, arguments.Get("run-dir"),
                 nlohmann::json::parse(ReadFile(arguments.Get("status")), nullptr, false),
                 static_cast<int>(*port), *run_ms);
+  strike.SetServePort(static_cast<int>(*serve_port));
   found->run(strike);
   strike.Report();
   return {};

@@ -27,6 +27,7 @@ struct Target {
   std::string run_directory;
   std::string scheduler;  // tcp://HOST:PORT
   int status_port = 0;
+  int serve_port = 0;  // 0: nothing is served
   bool encrypted = false;
   bool synchronous = false;
   std::optional<PublicKey> scheduler_key;
@@ -54,6 +55,7 @@ class Strike {
   Strike& operator=(const Strike&) = delete;
 
   const Target& target() const { return target_; }
+  void SetServePort(int port) { target_.serve_port = port; }
   const Attack& attack() const { return attack_; }
   NetContext& context() { return context_; }
   Random& random() { return random_; }

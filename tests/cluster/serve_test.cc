@@ -30,8 +30,9 @@ using Json = nlohmann::json;
 // `dslide serve`, which any free port has been given to.
 class Served {
  public:
-  Served(TestRun* run, const std::string& model, const Arguments& more = {}) {
-    Arguments arguments = {"serve", "--model", model, "--bind", "tcp://127.0.0.1:*"};
+  Served(TestRun* run, const std::string& model, const Arguments& more = {},
+         const std::string& bind = "tcp://127.0.0.1:*") {
+    Arguments arguments = {"serve", "--model", model, "--bind", bind};
     arguments.insert(arguments.end(), more.begin(), more.end());
     process_ = run->Start("dslide", arguments);
     REQUIRE(WaitFor([&] { return Contains(process_->Output(), "/\n"); }));
@@ -217,9 +218,8 @@ class Impatient {
     address.sin_port = htons(static_cast<uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     REQUIRE(connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
-    const std::string request =
-        "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) +
-        "\r\n\r\n" + body;
+    const std::string request = "POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: " +
+                                std::to_string(body.size()) + "\r\n\r\n" + body;
     REQUIRE(send(socket_, request.data(), request.size(), 0) ==
             static_cast<ssize_t>(request.size()));
   }
@@ -372,6 +372,34 @@ TEST_CASE("serve: web pages of an allowed origin may ask, and a wrong origin is 
       Contains(run.last_errors(),
                "--allow-origin: 'https://a.example/' is not an origin (expected SCHEME://HOST"),
       run.last_errors());
+}
+
+TEST_CASE("serve: on loopback requests by other names are refused, unless they are given") {
+  TestRun run;
+  REQUIRE(run.Train({"--set", "train.epochs=1"})->Wait() == 0);
+  const auto status_of = [](const Served& served, const char* path, const char* host) {
+    const auto answer = served.Client().Get(path, {{"Host", host}});
+    REQUIRE(answer);
+    return answer->status;
+  };
+  const Served plain(&run, run.run_directory());
+  CHECK(status_of(plain, "/model", "localhost:8080") == 200);
+  CHECK(status_of(plain, "/model", "other.example") == 403);
+  CHECK(status_of(plain, "/healthz", "other.example") == 200);
+  CHECK(status_of(plain, "/model%00", "localhost") == 400);
+  const Served named(&run, run.run_directory(), {"--allow-host", "desk.example.org"});
+  CHECK(status_of(named, "/model", "desk.example.org") == 200);
+  CHECK(status_of(named, "/model", "127.0.0.1") == 200);
+  CHECK(status_of(named, "/model", "other.example") == 403);
+  const Served any(&run, run.run_directory(), {"--allow-host", "*"});
+  CHECK(status_of(any, "/model", "other.example") == 200);
+  // Elsewhere nobody knows its names.
+  const Served open(&run, run.run_directory(), {"--allow-plaintext"}, "tcp://0.0.0.0:*");
+  CHECK(status_of(open, "/model", "desk.example.org") == 200);
+  CHECK(run.Run("dslide", {"serve", "--model", run.run_directory(), "--allow-host",
+                           "desk.example.org:80"}) == 2);
+  CHECK_MESSAGE(Contains(run.last_errors(), "--allow-host 'desk.example.org:80': is no name"),
+                run.last_errors());
 }
 
 TEST_CASE("serve: with a token nobody is answered without it, but who asks for its health") {

@@ -1,93 +1,15 @@
 #include "common/net/http_server.h"
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include <condition_variable>
 #include <mutex>
 #include <vector>
 
+#include "tests/common/net/http_fixture.h"
+
 namespace dslide::http_server_test {
 namespace {
-
-constexpr int kDeadlineS = 30;
-constexpr unsigned kForeverS = 3600;
-constexpr char kAnyPort[] = "tcp://127.0.0.1:*";
-
-// A connection to loopback. What does not come within kDeadlineS has not come.
-class Client {
- public:
-  explicit Client(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const timeval deadline = {kDeadlineS, 0};
-    REQUIRE(setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &deadline, sizeof deadline) == 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    REQUIRE(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-  }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-  ~Client() { close(fd_); }
-
-  // False if the server has closed.
-  bool Send(const std::string& bytes) {
-    return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-           static_cast<ssize_t>(bytes.size());
-  }
-  void EndSending() { CHECK(shutdown(fd_, SHUT_WR) == 0); }
-  // All that comes until the server closes.
-  std::string Receive() {
-    std::string text;
-    char bytes[4096];
-    for (ssize_t count; (count = recv(fd_, bytes, sizeof bytes, 0)) != 0;) {
-      if (count < 0) {
-        CHECK(errno == ECONNRESET);
-        break;
-      }
-      text.append(bytes, static_cast<size_t>(count));
-    }
-    return text;
-  }
-
- private:
-  int fd_;
-};
-
-const auto kBig = std::make_shared<const std::string>(size_t{8} << 20, 'x');
-
-void Pages(const HttpRequest& request, const HttpServer::Respond& respond) {
-  const bool reads = request.method == "GET" || request.method == "HEAD";
-  if (request.path == "/echo") {
-    std::string query;
-    for (const auto& [name, value] : request.query) query += " " + name + "=" + value;
-    respond(HttpResponse::Text(
-        200, "[" + request.body + " " + request.Header("content-type") + query + "]"));
-  } else if (!reads) {
-    respond(HttpResponse::Text(405, "405"));
-  } else if (request.path == "/") {
-    respond({200, "text/html", std::make_shared<std::string>("hello")});
-  } else if (request.path == "/big") {
-    respond({200, "text/plain", kBig});
-  } else {
-    respond(HttpResponse::Text(404, "404"));
-  }
-}
-
-std::unique_ptr<HttpServer> Serve(HttpServer::Limits limits = {}) {
-  Result<std::unique_ptr<HttpServer>> server = HttpServer::Start(kAnyPort, Pages, limits);
-  REQUIRE(server.ok());
-  return std::move(*server);
-}
-
-std::string Ask(const HttpServer& server, const std::string& request) {
-  Client client(server.port());
-  CHECK(client.Send(request));
-  return client.Receive();
-}
 
 TEST_CASE("http: pages, and what is none") {
   const auto server = Serve();
@@ -173,18 +95,6 @@ TEST_CASE("http: an address that cannot be listened at is an error with its reas
           "cannot listen there: Address already in use");
   refused("127.0.0.1:1", "must be tcp://HOST:PORT");
   refused("ipc://path", "must be tcp://HOST:PORT");
-}
-
-HttpServer::Limits KeepAlive() {
-  HttpServer::Limits limits;
-  limits.body_bytes = 100;
-  limits.keep_alive = true;
-  return limits;
-}
-
-std::string Post(const std::string& body, const std::string& more = "") {
-  return "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: text/x\r\n" + more +
-         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
 TEST_CASE("http: bodies come whole, and several requests over one connection") {

@@ -62,6 +62,7 @@ TEST_CASE("open connections: who has waited longest without a request loses its 
   Setup run(3);
   Pair& asking = run.Add(0);
   run.open.OnHeaders(&asking, 0);
+  run.open.OnComplete(&asking);
   Pair& first = run.Add(1);
   Pair& second = run.Add(2);
   Pair& third = run.Add(3);
@@ -72,6 +73,76 @@ TEST_CASE("open connections: who has waited longest without a request loses its 
   CHECK(second.Closed());
   CHECK_FALSE(third.Closed());
   CHECK_FALSE(asking.Closed());
+}
+
+TEST_CASE("open connections: a client that is slow with its body loses its place first") {
+  constexpr int64_t kRate = OpenConnections::kExpectedBytesPerMs;
+  Setup run(4);
+  Pair& answered = run.Add(0);
+  run.open.OnHeaders(&answered, 0);
+  run.open.OnComplete(&answered);
+  Pair& fast = run.Add(0);
+  run.open.OnHeaders(&fast, 0);
+  Pair& slow = run.Add(500);
+  run.open.OnHeaders(&slow, 600);
+  run.open.OnBody(&slow, kRate, 1000);
+  Pair& asking = run.Add(650);
+  run.open.OnBody(&fast, 1000 * kRate, 1000);
+  run.Add(1001);
+  CHECK(slow.Closed());
+  CHECK_FALSE(asking.Closed());
+  run.open.Remove(&slow);
+  run.Add(1002);
+  CHECK(asking.Closed());
+  CHECK_FALSE(fast.Closed());
+  CHECK_FALSE(answered.Closed());
+}
+
+TEST_CASE("open connections: a client that was fast and has stopped waits since then, at most") {
+  Setup run(2);
+  Pair& burst = run.Add(0);
+  run.open.OnHeaders(&burst, 0);
+  run.open.OnBody(&burst, 100'000'000, 10);
+  Pair& asking = run.Add(20);
+  run.Add(30);
+  CHECK(burst.Closed());
+  CHECK_FALSE(asking.Closed());
+}
+
+TEST_CASE("open connections: of those that wait as long the first to come is closed") {
+  Setup run(4);
+  for (int i = 0; i < 4; ++i) run.Add(0);
+  // Its headers came after all others.
+  run.open.OnHeaders(&run.pairs[0], 5);
+  run.Add(5);
+  CHECK(run.pairs[0].Closed());
+  run.Add(5);
+  CHECK(run.pairs[1].Closed());
+  CHECK_FALSE(run.pairs[2].Closed());
+}
+
+TEST_CASE("open connections: a kept connection waits for a body since its headers came") {
+  Setup run(2);
+  Pair& kept = run.Add(0);
+  run.open.OnHeaders(&kept, 0);
+  run.open.OnComplete(&kept);
+  run.open.OnResponse(&kept);
+  run.open.OnEnd(&kept, 1);
+  Pair& slow = run.Add(2);
+  run.open.OnHeaders(&kept, 3);
+  run.Add(4);
+  CHECK(slow.Closed());
+  CHECK_FALSE(kept.Closed());
+}
+
+TEST_CASE("open connections: one may be closed by itself") {
+  Setup run(3);
+  Pair& one = run.Add(0);
+  Pair& other = run.Add(0);
+  run.open.Close(&one);
+  run.open.Close(&run);  // no connection of these
+  CHECK(one.Closed());
+  CHECK_FALSE(other.Closed());
 }
 
 TEST_CASE("open connections: readers of responses leave a place too") {

@@ -73,7 +73,8 @@ TEST_CASE("serve: without allowed origins no web page is told that it may ask") 
   CHECK_FALSE(preflight->has_header(kAllow));
   const auto answer = serve.client().Post("/predict", httplib::Headers{{"Origin", kPage}},
                                           R"({"text": "two"})", "application/json");
-  CHECK(answer->status == 200);  // from a program, which no browser keeps from anything
+  CHECK(answer->status == 403);  // as its preflight
+  CHECK(answer->body.find("--allow-origin") != std::string::npos);
   CHECK_FALSE(answer->has_header(kAllow));
   CHECK_FALSE(answer->has_header("Vary"));
   CHECK(serve.client().Options("/predict")->status == 405);  // no preflight
@@ -123,6 +124,7 @@ TEST_CASE("serve: pages of allowed origins may ask, and read refusals too; with 
   CHECK(ask("http://localhost:3000", token, two).get_header_value(kAllow) ==
         "http://localhost:3000");
   const auto other = ask("https://desk.example.org.evil.example", token, two);
+  CHECK(other.status == 403);
   CHECK_FALSE(other.has_header(kAllow));
   const auto refused = client.Options("/predict", PreflightOf("http://desk.example.org"));
   CHECK(refused->status == 403);
@@ -141,6 +143,54 @@ TEST_CASE("serve: every page may ask only where that is asked for") {
   const auto answer = serve.client().Post("/predict", httplib::Headers{{"Origin", "null"}},
                                           R"({"text": "two"})", "application/json");
   CHECK(answer->get_header_value(kAllow) == "*");
+}
+
+TEST_CASE("serve: a page that the server has sent may ask, behind a proxy too") {
+  ServeFixture serve;
+  const auto ask = [&](const httplib::Headers& headers) {
+    const auto answer =
+        serve.client().Post("/predict", headers, R"({"text": "two"})", "application/json");
+    REQUIRE(answer);
+    return answer->status;
+  };
+  CHECK(ask({{"Host", "127.0.0.1:8080"}, {"Origin", "http://127.0.0.1:8080"}}) == 200);
+  CHECK(ask({{"Host", "desk.example.org"}, {"Origin", "https://desk.example.org"}}) == 200);
+  // The proxy has its own name for the server.
+  CHECK(ask({{"Host", "127.0.0.1:8080"}, {"Origin", kPage}}) == 403);
+  CHECK(ask({{"Host", "127.0.0.1:8080"}, {"Origin", kPage}, {"Sec-Fetch-Site", "same-origin"}}) ==
+        200);
+  for (const char* site : {"cross-site", "same-site", "none", ""}) {
+    CHECK(ask({{"Host", "127.0.0.1:8080"}, {"Origin", kPage}, {"Sec-Fetch-Site", site}}) == 403);
+  }
+  CHECK(ask({{"Host", "localhost:8080"}, {"Origin", "http://localhost:3000"}}) == 403);
+  CHECK(ask({{"Host", "localhost:8080"}, {"Origin", "null"}}) == 403);
+}
+
+TEST_CASE("serve: a request by a host's name that is not allowed is refused, but for its health") {
+  ServeFixture serve(WordModel(), {}, {.body_bytes = 1000},
+                     RequestScreen("", {}, AllowedHosts::LoopbackAnd({"desk.example.org"})));
+  const auto status_of = [&](const char* path, const char* host) {
+    const auto answer = serve.client().Get(path, {{"Host", host}});
+    REQUIRE(answer);
+    return answer->status;
+  };
+  for (const char* path : {"/", "/model", "/metrics", "/openapi.json", "/v2/models/words"}) {
+    CAPTURE(path);
+    for (const char* host : {"localhost:8080", "127.0.0.1", "[::1]:1", "desk.example.org:80"}) {
+      CHECK(status_of(path, host) == 200);
+    }
+    for (const char* host : {"other.example", "other.example:8080", "10.0.0.1", "localhost.a"}) {
+      CHECK(status_of(path, host) == 403);
+    }
+  }
+  CHECK(status_of("/healthz", "other.example") == 200);
+  CHECK(status_of("/readyz", "other.example") == 200);
+  // A page of such a name is of the same origin to its browser.
+  const auto answer = serve.client().Post(
+      "/predict", httplib::Headers{{"Host", "other.example"}, {"Origin", "http://other.example"}},
+      R"({"text": "two"})", "application/json");
+  CHECK(answer->status == 403);
+  CHECK(answer->body.find("--allow-host") != std::string::npos);
 }
 
 }  // namespace

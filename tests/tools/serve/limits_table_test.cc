@@ -12,6 +12,7 @@
 #include "common/text/open_vocabulary.h"
 #include "common/wire/messages.h"
 #include "server/executor/executor.h"
+#include "tools/dslide/serve/prediction.h"
 
 namespace dslide {
 namespace {
@@ -52,6 +53,15 @@ std::string Table() {
   row("samples of a request", Counted(kMostServedSamples), "HTTP");
   row("samples x labels of a request", Counted(kMostServedInAll), "HTTP");
   row("bytes of a request", Counted(kServedRequestKb) + " KiB", "HTTP, unless `--max-request-kb`");
+  const std::string each = Counted(kServedRequestKb) + " KiB of a request";
+  row("strings, lists and objects in " + each, Counted(kMostServedParts), "HTTP: JSON");
+  row("values in " + each, Counted(kMostServedValues), "HTTP: JSON");
+  row("fields of a form", Counted(kMostFormFields), "HTTP");
+  row("names in `unknown_labels`", Counted(kMostUnknownLabels), "HTTP");
+  row("bytes of all requests and responses at once",
+      fmt::format("{} times those of a request; half of it from one address outside loopback",
+                  kServedRequests),
+      "HTTP");
   row("hidden units of a layer", Counted(kMostHiddenUnits), "`model.hidden`");
   row("hidden layers", Counted(kMostHiddenLayers), "`model.hidden`");
   row("epochs", Counted(kMostEpochs), "`train.epochs`");

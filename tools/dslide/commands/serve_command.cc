@@ -39,7 +39,25 @@ struct Task {
   uint32_t threads = 1, reload_s = 0, limit_ms = 0, request_kb = 0, connections = 0;
   std::optional<ModelSearch> search;
   AllowedOrigins origins;
+  AllowedHosts hosts;
 };
+
+// Without a token and on loopback, requests by loopback's names and those that are given; else by
+// any name, unless some are given.
+Result<AllowedHosts> HostsFrom(const ParsedArguments& arguments, const std::string& bind) {
+  std::vector<std::string> names = arguments.All("allow-host");
+  for (const std::string& name : names) {
+    if (name == "*") return AllowedHosts();
+    if (IsHost(name)) continue;
+    return BadInput(fmt::format(
+        "--allow-host {}: is no name of a host; give it without a port, as www.example.org, or * "
+        "for every name",
+        Quoted(name)));
+  }
+  if (names.empty() && (arguments.Has("token") || !IsLoopback(bind))) return AllowedHosts();
+  names.push_back(ParseTcp(bind)->host);
+  return AllowedHosts::LoopbackAnd(names);
+}
 
 Result<Task> TaskFrom(const ParsedArguments& arguments) {
   Task task;
@@ -90,6 +108,9 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
         "is trusted, give --allow-plaintext",
         task.bind));
   }
+  Result<AllowedHosts> hosts = HostsFrom(arguments, task.bind);
+  DSLIDE_RETURN_IF_ERROR(hosts);
+  task.hosts = *std::move(hosts);
   return task;
 }
 
@@ -185,10 +206,12 @@ Status Serve(const ParsedArguments& arguments) {
   limits.connections = task->connections;
   limits.header_bytes = 32 << 10;
   limits.body_bytes = size_t{task->request_kb} << 10;
+  limits.held_bytes = kServedRequests * limits.body_bytes;
+  if (!IsLoopback(task->bind)) limits.held_bytes_of_address = limits.held_bytes / 2;
   limits.silent_s = limits.headers_s = 60;  // connections that are kept alive wait
   limits.request_s += 2 * task->limit_ms / 1000;
   limits.keep_alive = true;
-  const RequestScreen screen(task->token, task->origins);
+  const RequestScreen screen(task->token, task->origins, task->hosts);
   const auto server = HttpServer::Start(
       task->bind,
       [&router](HttpRequest request, HttpServer::Respond respond) {
@@ -226,7 +249,9 @@ int ServeCommand(int argc, char** argv) {
   line.Option("search", "auto|exact|scan|index",
               "where a request does not say: all labels, all in 8 bits first, or likely cells",
               "auto");
-  line.Option("threads", "N", "that predict; 0: one a core", "0");
+  line.Option(
+      "threads", "N",
+      "that predict, and as many for requests of long bodies or many samples; 0: one a core", "0");
   line.Option("reload", "SECONDS", "how often to look for a newer model; 0: never", "5");
   line.Option("timeout-ms", "MS", "a request that waits longer gets 503", "10000");
   line.Option("max-request-kb", "KB", "a longer request gets 413",
@@ -237,6 +262,9 @@ int ServeCommand(int argc, char** argv) {
   line.Repeated(
       "allow-origin", "ORIGIN",
       "web pages of this origin may send requests, as https://www.example.org; *: any page");
+  line.Repeated("allow-host", "NAME",
+                "requests may have this Host besides loopback's, as www.example.org; *: any. On "
+                "loopback without a token others get 403");
   line.Flag("allow-plaintext", "listen outside loopback, without encryption");
   return RunExecutable("dslide serve", line, argc, argv, Serve);
 }

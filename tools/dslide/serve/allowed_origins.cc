@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "common/data/text_stream.h"
+#include "common/net/allowed_hosts.h"
 #include "tools/dslide/serve/json_request.h"
 #include "tools/dslide/serve/tensor.h"
 
@@ -15,21 +16,6 @@ namespace {
 
 constexpr char kEvery[] = "*";
 constexpr char kPreflightS[] = "600";  // how long a browser may keep the answer to a preflight
-
-bool IsHostCharacter(unsigned char c) {
-  return std::isalnum(c) || c == '-' || c == '_' || c == '.';
-}
-
-// A host's name or an address, an IPv6 address in brackets.
-bool IsHost(std::string_view host) {
-  if (host.starts_with('[')) {
-    return host.size() > 2 && host.ends_with(']') &&
-           std::ranges::all_of(host.substr(1, host.size() - 2), [](unsigned char c) {
-             return std::isxdigit(c) || c == ':' || c == '.';
-           });
-  }
-  return !host.empty() && std::ranges::all_of(host, IsHostCharacter);
-}
 
 bool IsPort(std::string_view port) {
   return !port.empty() && port.size() <= 5 &&
@@ -52,6 +38,16 @@ std::optional<std::string> Normalised(std::string_view given) {
   if (!IsPort(port)) return std::nullopt;
   if (port == (secure ? "443" : "80")) origin.resize(colon);
   return origin;
+}
+
+// Whether the request is of a page that this server has sent. A proxy may have put its own name
+// into Host: then browsers say what the page is to the address that they asked.
+bool IsOwnPage(const HttpRequest& request) {
+  if (request.Header("Sec-Fetch-Site") == "same-origin") return true;
+  const std::optional<std::string> origin = Normalised(request.Header("Origin"));
+  if (!origin) return false;
+  const std::string scheme = origin->substr(0, origin->find("://") + 3);
+  return origin == Normalised(scheme + request.Header("Host"));
 }
 
 }  // namespace
@@ -77,6 +73,15 @@ bool AllowedOrigins::Allows(std::string_view origin) const {
   return any_ || std::ranges::find(origins_, origin) != origins_.end();
 }
 
+std::optional<HttpResponse> AllowedOrigins::Refuse(const HttpRequest& request) const {
+  const std::string& origin = request.Header("Origin");
+  if (origin.empty() || Allows(origin) || IsOwnPage(request)) return std::nullopt;
+  return HttpResponse::Text(
+      403, fmt::format("403 Forbidden: web pages of {} may not ask; dslide serve --allow-origin "
+                       "names those that may\n",
+                       Quoted(origin)));
+}
+
 HttpResponse::Headers AllowedOrigins::HeadersFor(const HttpRequest& request) const {
   if (any_) {
     return {{"Access-Control-Allow-Origin", kEvery},
@@ -93,16 +98,9 @@ HttpResponse::Headers AllowedOrigins::HeadersFor(const HttpRequest& request) con
 }
 
 std::optional<HttpResponse> AllowedOrigins::AnswerPreflight(const HttpRequest& request) const {
-  const std::string& origin = request.Header("Origin");
-  if (request.method != "OPTIONS" || origin.empty() ||
+  if (request.method != "OPTIONS" || request.Header("Origin").empty() ||
       request.Header("Access-Control-Request-Method").empty()) {
     return std::nullopt;
-  }
-  if (!Allows(origin)) {
-    return HttpResponse::Text(
-        403, fmt::format("403 Forbidden: web pages of {} may not send requests; dslide serve "
-                         "--allow-origin names the allowed origins\n",
-                         Quoted(origin)));
   }
   HttpResponse answer{204, "text/plain", std::make_shared<const std::string>()};
   answer.headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST"},

@@ -60,7 +60,9 @@ class Annif : public Dialect {
   std::variant<PredictionRequest, Refusal> Parse(const HttpRequest& request) const override {
     const auto form = ParseForm(request.body);
     if (!form || !form->contains("text")) {
-      return Refusal{400, "the request is no form with a field \"text\""};
+      return Refusal{400, fmt::format("the request is no form with a field \"text\" and fewer than "
+                                      "{} others",
+                                      kMostFormFields)};
     }
     PredictionRequest asked;
     asked.k = kLimit;

@@ -1,6 +1,9 @@
 #include "tools/dslide/serve/form_body.h"
 
 #include <algorithm>
+#include <cstddef>
+
+#include "common/app/limits.h"
 
 namespace dslide {
 namespace {
@@ -32,6 +35,7 @@ std::optional<std::string> Decode(std::string_view text) {
 
 std::optional<std::map<std::string, std::string>> ParseForm(std::string_view body) {
   std::map<std::string, std::string> fields;
+  if (std::ranges::count(body, '&') >= std::ptrdiff_t{kMostFormFields}) return std::nullopt;
   while (!body.empty()) {
     const std::string_view pair = body.substr(0, body.find('&'));
     body.remove_prefix(std::min(body.size(), pair.size() + 1));

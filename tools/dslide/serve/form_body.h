@@ -8,7 +8,7 @@
 
 namespace dslide {
 
-// The fields by name, the first of each; nullopt: not of that form.
+// The fields by name, the first of each; nullopt: not of that form, or more than kMostFormFields.
 std::optional<std::map<std::string, std::string>> ParseForm(std::string_view body);
 
 }  // namespace dslide

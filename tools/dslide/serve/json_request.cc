@@ -12,11 +12,62 @@
 #include "common/text/records/json_depth.h"
 
 namespace dslide {
+namespace {
 
 using Json = nlohmann::json;
 
+constexpr size_t kBriefBytes = 200;
+
+// What a JSON text costs to build: strings, lists and objects, and values that commas part.
+struct JsonSize {
+  uint64_t parts = 0;
+  uint64_t values = 1;
+};
+
+JsonSize SizeOf(std::string_view json) {
+  JsonSize size;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == ',') {
+      ++size.values;
+    } else if (c == '[' || c == '{') {
+      ++size.parts;
+    } else if (c == '"') {
+      ++size.parts;
+      for (++i; i < json.size() && json[i] != '"'; ++i) i += json[i] == '\\';
+    }
+  }
+  return size;
+}
+
+std::optional<Refusal> WhyTooLarge(std::string_view body) {
+  const uint64_t times = 1 + body.size() / ((uint64_t{kServedRequestKb} << 10) + 1);
+  const JsonSize size = SizeOf(body);
+  if (size.parts > times * kMostServedParts) {
+    return Refusal{413, fmt::format("the request has {} strings, lists and objects, at most {} are "
+                                    "taken; send several requests",
+                                    size.parts, times * kMostServedParts)};
+  }
+  if (size.values > times * kMostServedValues) {
+    return Refusal{413, fmt::format("the request has {} values, at most {} are taken; send several "
+                                    "requests",
+                                    size.values, times * kMostServedValues)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::string Compact(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string Brief(const Json& json) {
+  std::string text = Compact(json);
+  if (text.size() <= kBriefBytes) return text;
+  size_t end = kBriefBytes;
+  while (end > 0 && (text[end] & 0xc0) == 0x80) --end;  // not within a character
+  return text.substr(0, end) + "...";
 }
 
 JsonObject::JsonObject(const Json& object, std::string what)
@@ -80,7 +131,7 @@ std::optional<std::vector<std::string>> JsonObject::Texts(const char* key) {
 }
 
 void JsonObject::OnlyThese(std::initializer_list<const char*> keys) {
-  if (!object_.is_object()) return;
+  if (!object_.is_object() || fault_) return;
   const std::vector<std::string> known(keys.begin(), keys.end());
   for (const auto& [key, value] : object_.items()) {
     if (std::ranges::find(known, key) != known.end()) continue;
@@ -88,6 +139,7 @@ void JsonObject::OnlyThese(std::initializer_list<const char*> keys) {
     Fault(fmt::format("has an unknown member {}; {}", Quoted(key),
                       nearest != nullptr ? fmt::format("did you mean \"{}\"?", *nearest)
                                          : fmt::format("there are {}", Joined(known, ", "))));
+    return;  // there may be many more
   }
 }
 
@@ -95,6 +147,7 @@ std::variant<Json, Refusal> ParseBody(std::string_view body) {
   if (const Status text = CheckJsonText(body); !text.ok()) {
     return Refusal{400, "the request " + text.error().message};
   }
+  if (const auto refusal = WhyTooLarge(body)) return *refusal;
   Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
     return Refusal{400, body.empty() ? "the request has no body" : "the request is not JSON"};

@@ -14,6 +14,8 @@ namespace dslide {
 
 // The value as compact JSON; bytes that are not UTF-8 are replaced.
 std::string Compact(const nlohmann::json& json);
+// The beginning of that, for a fault.
+std::string Brief(const nlohmann::json& json);
 
 // Reads the members of an object one by one, and keeps the first fault. Values of the wrong kind
 // are faults, members that are not there are not.
@@ -40,7 +42,9 @@ class JsonObject {
   std::optional<Refusal> fault_;
 };
 
-// The body as a JSON object. Its values may be copied and printed: they are not nested deeply.
+// The body as a JSON object. Its values may be copied and printed: they are not nested deeply. A
+// body with more parts or values than common/app/limits.h says is refused before any of them is
+// built.
 std::variant<nlohmann::json, Refusal> ParseBody(std::string_view body);
 
 }  // namespace dslide

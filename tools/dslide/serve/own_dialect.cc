@@ -26,7 +26,7 @@ void ParseFeatures(const Json& features, JsonObject* object, AskedSample* sample
     const float number = value.is_number() ? value.get<float>() : NAN;
     if (error != std::errc() || end != key.data() + key.size() || !std::isfinite(number)) {
       object->Fault(fmt::format("has features that are not numbers by feature id: {}",
-                                Compact(Json{{key, value}})));
+                                Brief(Json{{key, value}})));
       return;
     }
     sample->features->push_back({id, number});
@@ -44,14 +44,39 @@ void ParseVector(const Json& vector, JsonObject* object, AskedSample* sample) {
     const float number = value.is_number() ? value.get<float>() : NAN;
     if (!std::isfinite(number)) {
       object->Fault(fmt::format("has a vector of which value {} is not a number: {}",
-                                sample->vector_length.value_or(0), Compact(value)));
+                                sample->vector_length.value_or(0), Brief(value)));
       return;
     }
     AddVectorValue(number, sample);
   }
 }
 
-// {"title": "...", "text": "..."}, {"features": {"12": 0.5}} or {"vector": [0.5, 0, -1]}.
+// The sample of an object's "title", "text", "features" or "vector".
+std::variant<AskedSample, Refusal> SampleOf(JsonObject* object) {
+  AskedSample sample;
+  const auto title = object->Text("title"), text = object->Text("text");
+  const Json* features = object->Find("features");
+  const Json* vector = object->Find("vector");
+  if ((features != nullptr || vector != nullptr) && (title || text)) {
+    object->Fault(features != nullptr ? "has features and a text" : "has a vector and a text");
+  }
+  if (features != nullptr && vector != nullptr) object->Fault("has features and a vector");
+  if (features != nullptr) ParseFeatures(*features, object, &sample);
+  if (vector != nullptr) ParseVector(*vector, object, &sample);
+  if (features == nullptr && vector == nullptr && !title && !text) {
+    object->Fault("has no \"text\", no \"title\", no \"features\" and no \"vector\"");
+  }
+  if (object->fault()) return *object->fault();
+  if (title) {
+    sample.record.fields = {*title, text.value_or("")};
+  } else if (text) {
+    sample.record.fields = FieldsOf(*text);
+  }
+  return sample;
+}
+
+// One of a list: a text, or {"title": "...", "text": "..."}, {"features": {"12": 0.5}} or
+// {"vector": [0.5, 0, -1]} with an "id".
 std::variant<AskedSample, Refusal> ParseSample(const Json& json, const std::string& what) {
   if (json.is_string()) {
     AskedSample sample;
@@ -60,26 +85,9 @@ std::variant<AskedSample, Refusal> ParseSample(const Json& json, const std::stri
   }
   JsonObject object(json, what);
   object.OnlyThese({"id", "title", "text", "features", "vector"});
-  AskedSample sample;
-  sample.id = object.Text("id").value_or("");
-  const auto title = object.Text("title"), text = object.Text("text");
-  const Json* features = object.Find("features");
-  const Json* vector = object.Find("vector");
-  if ((features != nullptr || vector != nullptr) && (title || text)) {
-    object.Fault(features != nullptr ? "has features and a text" : "has a vector and a text");
-  }
-  if (features != nullptr && vector != nullptr) object.Fault("has features and a vector");
-  if (features != nullptr) ParseFeatures(*features, &object, &sample);
-  if (vector != nullptr) ParseVector(*vector, &object, &sample);
-  if (features == nullptr && vector == nullptr && !title && !text) {
-    object.Fault("has no \"text\", no \"title\", no \"features\" and no \"vector\"");
-  }
-  if (object.fault()) return *object.fault();
-  if (title) {
-    sample.record.fields = {*title, text.value_or("")};
-  } else if (text) {
-    sample.record.fields = FieldsOf(*text);
-  }
+  const std::string id = object.Text("id").value_or("");
+  auto sample = SampleOf(&object);
+  if (auto* asked = std::get_if<AskedSample>(&sample)) asked->id = id;
   return sample;
 }
 
@@ -117,11 +125,7 @@ class Own final : public Dialect {
     if (samples != nullptr && json.contains("features")) object.Fault("has samples and features");
     if (object.fault()) return *object.fault();
     if (samples == nullptr) {
-      Json one = Json::object();
-      for (const char* key : {"title", "text", "features", "vector"}) {
-        if (const Json* value = object.Find(key)) one[key] = *value;
-      }
-      auto sample = ParseSample(one, "the request");
+      auto sample = SampleOf(&object);
       if (const auto* refusal = std::get_if<Refusal>(&sample)) return *refusal;
       asked.samples.push_back(std::get<AskedSample>(std::move(sample)));
       return asked;
@@ -163,6 +167,9 @@ class Own final : public Dialect {
     fmt::format_to(to, "]");
     if (!request.unknown_labels.empty()) {
       fmt::format_to(to, ",\"unknown_labels\":{}", Compact(Json(request.unknown_labels)));
+    }
+    if (request.unknown_left_out > 0) {
+      fmt::format_to(to, ",\"unknown_labels_left_out\":{}", request.unknown_left_out);
     }
     fmt::format_to(to, "}}\n");
     return JsonAnswer(200, fmt::to_string(out));

@@ -39,6 +39,8 @@ struct WantedOutput {
   bool binary = false;  // as binary data behind the JSON
 };
 
+inline constexpr size_t kMostUnknownLabels = 100;
+
 struct PredictionRequest {
   std::vector<AskedSample> samples;
   uint32_t k = 5;
@@ -46,7 +48,10 @@ struct PredictionRequest {
   std::optional<ModelSearch> search;              // nullopt: the server's
   std::optional<std::vector<std::string>> allow;  // names: only these labels; none: all
   std::vector<std::string> deny;
-  std::vector<std::string> unknown_labels;  // of both, each once, set by the service
+  // Of both, each once, the first kMostUnknownLabels in order, and how many more there are. Set by
+  // the service.
+  std::vector<std::string> unknown_labels;
+  size_t unknown_left_out = 0;
   bool exclude_own = false;           // labels that the sample has as features or words already
   std::string id;                     // of the request, for dialects that repeat it
   std::vector<WantedOutput> outputs;  // of the Open Inference Protocol, in this order

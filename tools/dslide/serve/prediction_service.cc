@@ -17,17 +17,27 @@ namespace {
 
 constexpr size_t kMostTaken = 32;    // requests that a thread takes at once
 constexpr size_t kMostRanked = 256;  // samples that are ranked at once, and answered together
+// A request with more is heavy.
+constexpr size_t kLightBytes = 64 << 10;
+constexpr size_t kLightSamples = 64;
+constexpr size_t kLightLabels = 5000;  // in all samples
+
+bool IsHeavy(const PredictionRequest& request) {
+  const size_t samples = request.samples.size();
+  return samples > kLightSamples || samples * request.k > kLightLabels;
+}
 
 }  // namespace
 
 // One thread's way to answer: what it needs of the model, and scratch.
 class PredictionService::Worker {
  public:
-  explicit Worker(PredictionService* service) : service_(*service) {}
+  Worker(PredictionService* service, Lane* lane)
+      : service_(*service), lane_(*lane), is_heavy_(lane == &service->heavy_) {}
 
   void Run() {
     FlushDenormals();
-    while (const auto share = service_.AwaitJobs(&models_)) {
+    while (const auto share = service_.AwaitJobs(&lane_, &models_)) {
       Use(service_.model());
       AnswerShare(*share);
     }
@@ -59,10 +69,14 @@ class PredictionService::Worker {
   void AnswerShare(size_t share) {
     size_t samples = 0;
     for (; share > 0 && samples < kMostRanked; --share) {
-      std::optional<Job> job = service_.TryTake(models_);
+      std::optional<Job> job = service_.TryTake(&lane_, models_);
       if (!job) break;
       std::optional<Asked> asked = Understand(*std::move(job));
       if (!asked) continue;
+      if (!is_heavy_ && IsHeavy(asked->request)) {
+        service_.Postpone(std::move(asked->job));
+        continue;
+      }
       const size_t own = asked->request.samples.size();
       if (samples > 0 && samples + own > kMostRanked) {
         AnswerTogether();
@@ -155,6 +169,10 @@ class PredictionService::Worker {
     std::vector<std::string>& unknown = request.unknown_labels;
     std::ranges::sort(unknown);
     unknown.erase(std::ranges::unique(unknown).begin(), unknown.end());
+    if (unknown.size() > kMostUnknownLabels) {
+      request.unknown_left_out = unknown.size() - kMostUnknownLabels;
+      unknown.resize(kMostUnknownLabels);
+    }
     return std::nullopt;
   }
 
@@ -234,6 +252,8 @@ class PredictionService::Worker {
   }
 
   PredictionService& service_;
+  Lane& lane_;
+  const bool is_heavy_;
   std::shared_ptr<const Model> model_;
   std::optional<Ranker> ranker_;
   std::optional<Preprocessor::Encoder> encoder_;
@@ -246,14 +266,21 @@ PredictionService::PredictionService(Options options, std::shared_ptr<const Mode
                                      ServeMetrics* metrics)
     : options_(std::move(options)), metrics_(*metrics), model_(std::move(model)) {
   for (uint32_t t = 0; t < options_.threads; ++t) {
-    threads_.emplace_back([this] { Worker(this).Run(); });
+    light_threads_.emplace_back([this] { Worker(this, &light_).Run(); });
+    heavy_threads_.emplace_back([this] { Worker(this, &heavy_).Run(); });
   }
 }
 
 PredictionService::~PredictionService() {
+  End(&light_);
+  light_threads_.clear();  // which may postpone some
+  End(&heavy_);
+}
+
+void PredictionService::End(Lane* lane) {
   const std::lock_guard lock(mutex_);
-  ending_ = true;
-  waiting_.notify_all();
+  lane->ending = true;
+  lane->waiting.notify_all();
 }
 
 void PredictionService::SetModel(std::shared_ptr<const Model> model) {
@@ -263,7 +290,8 @@ void PredictionService::SetModel(std::shared_ptr<const Model> model) {
   }
   const std::lock_guard lock(mutex_);
   ++models_;
-  waiting_.notify_all();
+  light_.waiting.notify_all();
+  heavy_.waiting.notify_all();
 }
 
 std::shared_ptr<const Model> PredictionService::model() const {
@@ -276,29 +304,43 @@ void PredictionService::Submit(HttpRequest request, const Dialect& dialect,
   Job job{std::move(request), &dialect, std::move(respond), MonotonicMicros()};
   {
     const std::lock_guard lock(mutex_);
-    if (jobs_.size() < options_.most_waiting) {
-      jobs_.push_back(std::move(job));
-      waiting_.notify_one();
+    if (light_.jobs.size() + heavy_.jobs.size() < options_.most_waiting) {
+      Lane& lane = LaneOf(job.request);
+      lane.jobs.push_back(std::move(job));
+      lane.waiting.notify_one();
       return;
     }
   }
   Answer(job, JsonAnswer(503, dialect.Refuse({503, "the server is too busy; try again later"})));
 }
 
-std::optional<size_t> PredictionService::AwaitJobs(uint64_t* models) {
-  std::unique_lock lock(mutex_);
-  waiting_.wait(lock, [&] { return ending_ || !jobs_.empty() || models_ != *models; });
-  *models = models_;
-  if (ending_ && jobs_.empty()) return std::nullopt;
-  // The others get their share.
-  return std::min((jobs_.size() + options_.threads - 1) / options_.threads, kMostTaken);
+PredictionService::Lane& PredictionService::LaneOf(const HttpRequest& request) {
+  return request.body.size() > kLightBytes ? heavy_ : light_;
 }
 
-std::optional<PredictionService::Job> PredictionService::TryTake(uint64_t models) {
+void PredictionService::Postpone(Job job) {
   const std::lock_guard lock(mutex_);
-  if (jobs_.empty() || models_ != models) return std::nullopt;
-  std::optional<Job> job = std::move(jobs_.front());
-  jobs_.pop_front();
+  heavy_.jobs.push_back(std::move(job));
+  heavy_.waiting.notify_one();
+}
+
+std::optional<size_t> PredictionService::AwaitJobs(Lane* lane, uint64_t* models) {
+  std::unique_lock lock(mutex_);
+  lane->waiting.wait(lock,
+                     [&] { return lane->ending || !lane->jobs.empty() || models_ != *models; });
+  *models = models_;
+  const size_t waiting = lane->jobs.size();
+  if (lane->ending && waiting == 0) return std::nullopt;
+  if (lane == &heavy_) return std::min<size_t>(waiting, 1);
+  // The others get their share.
+  return std::min((waiting + options_.threads - 1) / options_.threads, kMostTaken);
+}
+
+std::optional<PredictionService::Job> PredictionService::TryTake(Lane* lane, uint64_t models) {
+  const std::lock_guard lock(mutex_);
+  if (lane->jobs.empty() || models_ != models) return std::nullopt;
+  std::optional<Job> job = std::move(lane->jobs.front());
+  lane->jobs.pop_front();
   return job;
 }
 

@@ -1,7 +1,10 @@
 // Threads that answer prediction requests by a model, several at once where they queue up.
 //
 // A thread takes what is waiting, up to its share and to a number of samples, ranks all samples
-// together and answers. A request keeps the model that it began with: SetModel() changes the model
+// together and answers. A heavy request, one with a long body or many samples, is answered by
+// itself, by threads of its own: heavy requests hold up each other only.
+//
+// A request keeps the model that it began with: SetModel() changes the model
 // of later ones. No thread keeps a former model longer than that: what it has in memory may be
 // large.
 #pragma once
@@ -28,7 +31,7 @@ class PredictionService {
   struct Options {
     std::string name;  // the model's, in answers
     ModelSearch search = ModelSearch::kIndex;
-    uint32_t threads = 1;
+    uint32_t threads = 1;          // and as many for heavy requests
     int64_t limit_ms = 10'000;     // a request that waits longer to be ranked gets 503
     size_t most_waiting = 10'000;  // requests; more get 503
   };
@@ -53,11 +56,21 @@ class PredictionService {
   };
   class Worker;
 
+  struct Lane {
+    std::deque<Job> jobs;
+    std::condition_variable waiting;
+    bool ending = false;
+  };
+
+  Lane& LaneOf(const HttpRequest& request);
+  // For a job of light_ that turns out to be heavy.
+  void Postpone(Job job);
   // Waits for jobs, or until more models than `*models` were set, which becomes their number.
   // Returns a thread's share of the jobs, which may be none; nullopt at the end.
-  std::optional<size_t> AwaitJobs(uint64_t* models);
+  std::optional<size_t> AwaitJobs(Lane* lane, uint64_t* models);
   // Nullopt: nothing waits, or a model was set after AwaitJobs() gave `models`.
-  std::optional<Job> TryTake(uint64_t models);
+  std::optional<Job> TryTake(Lane* lane, uint64_t models);
+  void End(Lane* lane);
   void Answer(const Job& job, HttpResponse response) const;
 
   const Options options_;
@@ -66,12 +79,10 @@ class PredictionService {
   std::shared_ptr<const Model> model_;
 
   std::mutex mutex_;  // guards the following
-  std::condition_variable waiting_;
-  std::deque<Job> jobs_;
+  Lane light_, heavy_;
   uint64_t models_ = 0;  // that were set
-  bool ending_ = false;
 
-  std::vector<std::jthread> threads_;  // last: they use all of the above
+  std::vector<std::jthread> light_threads_, heavy_threads_;  // last: they use all of the above
 };
 
 }  // namespace dslide

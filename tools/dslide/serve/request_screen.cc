@@ -5,12 +5,20 @@
 namespace dslide {
 
 std::optional<HttpResponse> RequestScreen::Answer(const HttpRequest& request) const {
+  // Probes of the process's health have no token, and any name for it.
+  if (request.path == "/healthz" || request.path == "/readyz") {
+    return origins_.AnswerPreflight(request);
+  }
+  if (!hosts_.Allows(request.Header("Host"))) {
+    return HttpResponse::Text(
+        403,
+        "403 Forbidden: ask by a name or address of loopback, or by one that dslide serve "
+        "--allow-host names\n");
+  }
+  if (auto refusal = origins_.Refuse(request)) return refusal;
   // Browsers send a preflight without the token.
   if (auto preflight = origins_.AnswerPreflight(request)) return preflight;
-  // Probes of the process's health have no token.
-  const bool health = request.path == "/healthz" || request.path == "/readyz";
-  if (token_.empty() || health ||
-      IsSameToken(BearerToken(request.Header("Authorization")), token_)) {
+  if (token_.empty() || IsSameToken(BearerToken(request.Header("Authorization")), token_)) {
     return std::nullopt;
   }
   return HttpResponse::Unauthorized();

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/net/allowed_hosts.h"
 #include "common/net/http_server.h"
 #include "tools/dslide/serve/allowed_origins.h"
 
@@ -14,11 +15,11 @@ namespace dslide {
 class RequestScreen {
  public:
   // `token`: the token that requests must have; "": requests need no token.
-  RequestScreen(std::string token, AllowedOrigins origins)
-      : token_(std::move(token)), origins_(std::move(origins)) {}
+  RequestScreen(std::string token, AllowedOrigins origins, AllowedHosts hosts = {})
+      : token_(std::move(token)), origins_(std::move(origins)), hosts_(std::move(hosts)) {}
 
-  // The response to a preflight or to a request without the token; nullopt: the router handles the
-  // request.
+  // The response to a request that does not reach the router: a preflight, one of another host or of
+  // a page that may not send it, or one without the token. Nullopt: the router handles the request.
   std::optional<HttpResponse> Answer(const HttpRequest& request) const;
   HttpResponse::Headers HeadersFor(const HttpRequest& request) const {
     return origins_.HeadersFor(request);
@@ -27,6 +28,7 @@ class RequestScreen {
  private:
   const std::string token_;
   const AllowedOrigins origins_;
+  const AllowedHosts hosts_;
 };
 
 }  // namespace dslide

@@ -52,12 +52,12 @@ bool TakeElements(const Json& data, std::span<const uint64_t> shape, const Take&
   return TakeNested(data, is_nested ? shape : std::span<const uint64_t>(flat), take);
 }
 
-// The texts in `binary`, a length before each; nullopt: `binary` ends within one of them.
-std::optional<std::vector<std::string>> ParseTexts(std::string_view binary) {
+// The `count` texts that fill `binary`, a length before each; nullopt: they do not fill it.
+std::optional<std::vector<std::string>> ParseTexts(std::string_view binary, uint64_t count) {
   std::vector<std::string> texts;
   while (!binary.empty()) {
     uint32_t length = 0;
-    if (binary.size() < kLengthBytes) return std::nullopt;
+    if (texts.size() == count || binary.size() < kLengthBytes) return std::nullopt;
     std::memcpy(&length, binary.data(), kLengthBytes);
     binary.remove_prefix(kLengthBytes);
     if (binary.size() < length) return std::nullopt;
@@ -133,7 +133,7 @@ std::optional<std::vector<std::string>> TensorReader::Texts() {
   if (input_.fault()) return std::nullopt;
   std::optional<std::vector<std::string>> texts;
   if (binary_) {
-    texts = ParseTexts(*binary_);
+    texts = ParseTexts(*binary_, elements_);
   } else {
     texts.emplace();
     const auto take = [&](const Json& each) {
