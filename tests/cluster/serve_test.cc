@@ -21,6 +21,7 @@
 #include "common/base/process.h"
 #include "common/checkpoint/manifest.h"
 #include "tests/cluster/cluster.h"
+#include "tests/support/change_byte.h"
 
 namespace dslide::serve_test {
 namespace {
@@ -165,24 +166,14 @@ TEST_CASE("serve: a damaged newer file is refused, and the present model stays")
   CHECK(served.process().Wait() == 0);
 }
 
-// Changes a byte of a file in place.
-void ChangeByte(const std::string& path, uint64_t at) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(at));
-  const int byte = file.get();
-  REQUIRE(byte != EOF);
-  file.seekp(static_cast<std::streamoff>(at));
-  file.put(static_cast<char>(byte ^ 0x10));
-  REQUIRE(file.flush());
-}
-
 TEST_CASE("serve: a model file with a changed byte is refused, at the start and as a newer one") {
   TestRun run;
   REQUIRE(run.Train({"--set", "train.epochs=2"})->Wait() == 0);
   const std::string file = run.Path("m.dslide"), damaged = run.Path("damaged.dslide");
   REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--to", file}) == 0);
   fs::copy_file(file, damaged);
-  ChangeByte(damaged, 64);  // the first byte of the first section, which is a large one
+  testing::ChangeByte(damaged, 64,
+                      0x10);  // the first byte of the first section, which is a large one
   const auto refuses = [&](const Arguments& arguments) {
     CHECK(run.Run("dslide", arguments) == 2);
     CHECK_MESSAGE(Contains(run.last_errors(), "damaged.dslide: damaged (input); copy it again"),
@@ -228,12 +219,12 @@ TEST_CASE("predict: a checkpoint with a changed byte is refused, or predicts the
       const uint64_t at = share * bytes / 8;
       CAPTURE(file.string());
       CAPTURE(at);
-      ChangeByte(file, at);
+      testing::ChangeByte(file, at, 0x10);
       const int code = predict(checkpoint);
       CHECK_MESSAGE((code == 2 || (code == 0 && !is_manifest)), run.last_errors());
       if (code == 0) CHECK(run.last_output() == predictions);
       refused += code != 0;
-      ChangeByte(file, at);  // as it was
+      testing::ChangeByte(file, at, 0x10);  // as it was
     }
   }
   CHECK(refused > 8);
