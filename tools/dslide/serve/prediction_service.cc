@@ -50,7 +50,7 @@ class PredictionService::Worker {
   void Use(std::shared_ptr<const Model> model) {
     if (model == model_) return;
     encoder_.reset();
-    damaged_.reset();
+    damage_is_logged_ = false;
     model_ = std::move(model);
     ranker_.emplace(model_, BestKernels());
     if (model_->preprocessor() != nullptr) encoder_.emplace(*model_->preprocessor());
@@ -92,11 +92,14 @@ class PredictionService::Worker {
     together_.clear();
   }
 
-  // A model that cannot be read gives no answer rather than a wrong one.
+  // A model that cannot be read gives no answer rather than a wrong one. Clients are not told where
+  // the file lies.
   void RefuseAll(const Error& why) {
-    if (damaged_ != model_) LogWarning(why.message + "; requests get 500");
-    damaged_ = model_;
-    for (const Asked& asked : together_) Refuse(asked.job, {500, why.message});
+    if (!damage_is_logged_) LogWarning(why.message + "; requests get 500");
+    damage_is_logged_ = true;
+    for (const Asked& asked : together_) {
+      Refuse(asked.job, {500, "the model's file is damaged; the server's log says where"});
+    }
     together_.clear();
   }
 
@@ -254,12 +257,12 @@ class PredictionService::Worker {
 
   PredictionService& service_;
   std::shared_ptr<const Model> model_;
-  std::shared_ptr<const Model> damaged_;  // the log has told that this model cannot be read
   std::optional<Ranker> ranker_;
   std::optional<Preprocessor::Encoder> encoder_;
-  uint64_t models_ = 0;          // that were set until it has taken model_
-  std::vector<Asked> together_;  // that are to be answered next
-  std::vector<Place> places_;    // in these
+  bool damage_is_logged_ = false;  // of model_
+  uint64_t models_ = 0;            // that were set until it has taken model_
+  std::vector<Asked> together_;    // that are to be answered next
+  std::vector<Place> places_;      // in these
 };
 
 PredictionService::PredictionService(Options options, std::shared_ptr<const Model> model,
