@@ -3,11 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "common/base/nearest.h"
+#include "common/checkpoint/file_checksum.h"
 #include "common/checkpoint/layout.h"
 #include "common/data/whole_file.h"
 #include "manifest_generated.h"
@@ -21,6 +25,32 @@ std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->s
 
 constexpr size_t kMostShardFiles = 1 << 17;  // of RocksDB's 64 MB: 8 TB
 constexpr uint64_t kMostShardBytes = uint64_t{1} << 50;
+
+// What follows the FlatBuffer: its XXH3, least byte first, and these 8 bytes. The FlatBuffer says
+// that they follow, so that no single byte that changes makes a manifest look like one of an
+// earlier version, which has no checksum.
+static_assert(std::endian::native == std::endian::little);
+constexpr std::string_view kChecksumMark = "DSLMsum\n";
+constexpr size_t kTrailerBytes = sizeof(uint64_t) + kChecksumMark.size();
+
+std::string TrailerOf(std::string_view buffer) {
+  const uint64_t checksum =
+      ChecksumOf({reinterpret_cast<const uint8_t*>(buffer.data()), buffer.size()});
+  std::string trailer(reinterpret_cast<const char*>(&checksum), sizeof(checksum));
+  return trailer += kChecksumMark;
+}
+
+// The message in a manifest file, which it points into; null: the file is damaged.
+const wire::Manifest* StoredIn(std::string_view file) {
+  const bool has_checksum = file.size() >= kTrailerBytes && file.ends_with(kChecksumMark);
+  const std::string_view buffer = file.substr(0, file.size() - (has_checksum ? kTrailerBytes : 0));
+  if (has_checksum && file.substr(buffer.size()) != TrailerOf(buffer)) return nullptr;
+  const auto* data = reinterpret_cast<const uint8_t*>(buffer.data());
+  flatbuffers::Verifier verifier(data, buffer.size());
+  if (buffer.size() < 8 || !wire::VerifyManifestBuffer(verifier)) return nullptr;
+  const wire::Manifest* stored = wire::GetManifest(data);
+  return stored->checksummed() == has_checksum ? stored : nullptr;
+}
 
 }  // namespace
 
@@ -87,12 +117,14 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
       builder, kManifestFormat, manifest.run.value, manifest.name.c_str(), manifest.config.c_str(),
       manifest.epoch, manifest.batches, manifest.samples, manifest.train_samples, &done, &shards,
       manifest.ledger_position, manifest.slot_shard.empty() ? nullptr : &manifest.slot_shard,
-      manifest.train_checksum, manifest.preprocessor, manifest.segment, manifest.written_s);
+      manifest.train_checksum, manifest.preprocessor, manifest.segment, manifest.written_s,
+      /*checksummed=*/true);
   wire::FinishManifestBuffer(builder, root);
 
   const std::string path = fmt::format("{}/{}", directory, kManifestName);
-  DSLIDE_RETURN_IF_ERROR(WriteWholeFile(
-      path, {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()}));
+  std::string file(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
+  file += TrailerOf(file);
+  DSLIDE_RETURN_IF_ERROR(WriteWholeFile(path, file));
   // Its parent too: the directory may be new (servers with their own disks), or renamed.
   return SyncDirectory(fs::absolute(directory).parent_path());
 }
@@ -108,14 +140,13 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   if (!bytes.ok()) {
     return BadInput(bytes.error().message + "; is it a checkpoint directory?");
   }
-  const auto* data = reinterpret_cast<const uint8_t*>(bytes->data());
-  flatbuffers::Verifier verifier(data, bytes->size());
-  if (bytes->size() < 8 || !wire::VerifyManifestBuffer(verifier)) {
+  const wire::Manifest* const found = StoredIn(*bytes);
+  if (found == nullptr) {
     return BadInput(fmt::format(
         "{}: damaged ({} bytes); move that directory away to resume from the previous checkpoint",
         path, bytes->size()));
   }
-  const wire::Manifest& stored = *wire::GetManifest(data);
+  const wire::Manifest& stored = *found;
   if (stored.format() != kManifestFormat) {
     return BadInput(fmt::format("{}: format {}, this program reads format {}", path,
                                 stored.format(), kManifestFormat));

@@ -1,8 +1,9 @@
 // The manifest of a checkpoint, and finding and removing the checkpoints of a directory
 // (common/checkpoint/layout.h has the names).
 //
-// The manifest is written last and atomically (FlatBuffer, schema/manifest.fbs): a directory
-// without one is not a checkpoint. This is the only interface to the stored manifest.
+// The manifest is written last and atomically (FlatBuffer, schema/manifest.fbs, with a checksum
+// behind it): a directory without one is not a checkpoint. This is the only interface to the stored
+// manifest.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +61,8 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest);
 bool HasManifest(const std::string& directory);
 
 // Errors (kBadInput) name the file and say whether it is missing, damaged, of another format, or
-// names files outside of the checkpoint.
+// names files outside of the checkpoint. A manifest of an earlier version has no checksum: damage
+// of it is found only if it is no valid manifest any more.
 Result<Manifest> ReadManifest(const std::string& directory);
 
 // `path` if it is a checkpoint itself, otherwise the newest complete checkpoint in it.

@@ -26,7 +26,7 @@ double Recall(const std::shared_ptr<const Model>& model, const Matrix& hidden,
   size_t both = 0;
   for (uint32_t i = 0; i < hidden.rows; ++i) {
     std::copy_n(hidden.row(i), hidden.cols, one.row(0));
-    both += CountCommon(exact.Ids(i), ranker.Rank(one, request).best.Ids(0));
+    both += CountCommon(exact.Ids(i), ranker.Rank(one, request)->best.Ids(0));
   }
   return static_cast<double>(both) / static_cast<double>(exact.ids.size());
 }
@@ -47,10 +47,10 @@ IndexTrial ChooseProbes(std::shared_ptr<const Model> model, const SparseRows& sa
   const bool linear = IsLinear(model->info().config.model);
   if (samples.rows() == 0 || model->cells() < 2 * kFewest || linear) return trial;
   Ranker ranker(model, BestKernels());
-  const Matrix hidden = ranker.Embed(samples);
+  const Matrix hidden = *ranker.Embed(samples);
   RankRequest request;
   request.k = kIndexRecallAt;
-  const TopKReply exact = ranker.Rank(hidden, request).best;
+  const TopKReply exact = ranker.Rank(hidden, request)->best;
   if (exact.ids.empty()) return trial;  // all neurons are silent
   const uint32_t most = model->cells() / 2;
   uint32_t probes = kFewest;

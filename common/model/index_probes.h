@@ -20,7 +20,7 @@ struct IndexTrial {
 };
 
 // Finds the fewest probes with the wanted recall on these samples. The index is left out where it
-// would read more than half of the rows.
+// would read more than half of the rows. REQUIRES a model in memory, not one in a mapped file.
 IndexTrial ChooseProbes(std::shared_ptr<const Model> model, const SparseRows& samples);
 
 }  // namespace dslide

@@ -8,13 +8,15 @@
 namespace dslide {
 
 Model::Model(ModelInfo info, const ModelArrays& arrays,
-             std::shared_ptr<const Preprocessor> preprocessor, std::shared_ptr<const void> owner)
+             std::shared_ptr<const Preprocessor> preprocessor, std::shared_ptr<const void> owner,
+             std::shared_ptr<const BlockChecks> checks)
     : info_(std::move(info)),
       arrays_(arrays),
       position_of_(info_.labels()),
       cell_rows_(kInt8PanelRows, info_.hidden()),
       preprocessor_(std::move(preprocessor)),
-      owner_(std::move(owner)) {
+      owner_(std::move(owner)),
+      checks_(std::move(checks)) {
   for (uint32_t p = 0; p < positions(); ++p) {
     if (arrays_.label_of[p] == kNoLabel) continue;
     position_of_[arrays_.label_of[p]] = p;
@@ -67,13 +69,13 @@ std::shared_ptr<const Model> Model::WithProbes(uint32_t probes, float recall) co
   ModelInfo info = info_;
   info.probes = probes;
   info.index_recall = recall;
-  return std::make_shared<const Model>(std::move(info), arrays_, preprocessor_, owner_);
+  return std::make_shared<const Model>(std::move(info), arrays_, preprocessor_, owner_, checks_);
 }
 
 std::shared_ptr<const Model> Model::WithNotes(std::string notes) const {
   ModelInfo info = info_;
   info.notes = std::move(notes);
-  return std::make_shared<const Model>(std::move(info), arrays_, preprocessor_, owner_);
+  return std::make_shared<const Model>(std::move(info), arrays_, preprocessor_, owner_, checks_);
 }
 
 uint32_t DefaultCells(uint32_t labels) {

@@ -17,6 +17,7 @@
 #include "common/base/error.h"
 #include "common/config/config.h"
 #include "common/math/int8/int8_scan.h"
+#include "common/model/block_checks.h"
 #include "common/run/dense_layers.h"
 #include "common/run/silence.h"
 #include "common/text/preprocessor.h"
@@ -59,12 +60,23 @@ struct ModelArrays {
 // Immutable; any number of threads may use it.
 class Model {
  public:
-  // `owner` keeps the arrays. `preprocessor`: null, if the model's samples are numbers.
+  // `owner` keeps the arrays. `preprocessor`: null, if the model's samples are numbers. `checks`:
+  // null, if the arrays need no checks before they are read; else of the input, rows and weights.
+  // REQUIRES that the rows of dense layers have been checked.
   Model(ModelInfo info, const ModelArrays& arrays, std::shared_ptr<const Preprocessor> preprocessor,
-        std::shared_ptr<const void> owner);
+        std::shared_ptr<const void> owner, std::shared_ptr<const BlockChecks> checks = nullptr);
 
   const ModelInfo& info() const { return info_; }
+  // Check() or CheckAll() must have succeeded for a part of input, rows or weights that is read.
   const ModelArrays& arrays() const { return arrays_; }
+  // Checks the checksums of a part of arrays().input, rows or weights of a mapped file, unless that
+  // was done before. Errors (kBadInput) name the file and the section.
+  template <typename T>
+  Status Check(std::span<const T> part) const {
+    if (checks_ == nullptr) return {};
+    return checks_->Check({reinterpret_cast<const char*>(part.data()), part.size_bytes()});
+  }
+  Status CheckAll() const { return checks_ == nullptr ? Status() : checks_->CheckAll(); }
   const Preprocessor* preprocessor() const { return preprocessor_.get(); }
   const std::shared_ptr<const Preprocessor>& shared_preprocessor() const { return preprocessor_; }
 
@@ -107,6 +119,7 @@ class Model {
   std::shared_ptr<const DenseWeights> dense_;
   std::shared_ptr<const Preprocessor> preprocessor_;
   std::shared_ptr<const void> owner_;
+  std::shared_ptr<const BlockChecks> checks_;
 };
 
 // The number of cells for N neurons.

@@ -23,6 +23,7 @@
 #include "common/config/stored_config.h"
 #include "common/data/whole_file.h"
 #include "common/math/int8/int8_scan.h"
+#include "common/model/block_checks.h"
 #include "model_generated.h"
 
 namespace dslide {
@@ -40,6 +41,9 @@ constexpr char kNotes[] = "notes";
 constexpr char kLabelNames[] = "label_names";  // each with a line end
 // Nearly all of the file. What they hold can make scores wrong, and nothing else.
 constexpr std::array<std::string_view, 3> kLargeSections = {"input", "rows", "weights"};
+// Of a large section, with a checksum each: as much as the kernel reads ahead for a page of a
+// mapped file, or less. Checksums take 1/8192 of the file.
+constexpr size_t kCheckedBytes = size_t{64} << 10;
 constexpr size_t kTailBytes = 2 * sizeof(uint64_t) + kMagicBytes;
 
 template <typename T>
@@ -50,6 +54,19 @@ std::string_view BytesOf(const Magic& magic) { return {magic.data(), magic.size(
 
 uint64_t ChecksumOfBytes(std::string_view bytes) {
   return ChecksumOf({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+}
+
+bool IsLarge(std::string_view section) {
+  return std::ranges::find(kLargeSections, section) != kLargeSections.end();
+}
+
+// The checksum of every block of a section.
+std::vector<uint64_t> BlockChecksums(std::string_view bytes) {
+  std::vector<uint64_t> sums;
+  for (size_t at = 0; at < bytes.size(); at += kCheckedBytes) {
+    sums.push_back(ChecksumOfBytes(bytes.substr(at, kCheckedBytes)));
+  }
+  return sums;
 }
 
 // Calls each(name, array) for every array of a model; the same names for writing and reading.
@@ -190,11 +207,11 @@ class Reader {
     return std::string_view();
   }
 
-  // Of all sections but `without`.
-  Status CheckSums(std::span<const std::string_view> without) const {
+  // Of all sections, or of those that are not large.
+  Status CheckSums(bool with_large) const {
     for (const wire::ModelSection* section : *description_->sections()) {
       if (section->name() == nullptr) return Damaged("its description");
-      if (std::ranges::find(without, section->name()->string_view()) != without.end()) continue;
+      if (!with_large && IsLarge(section->name()->string_view())) continue;
       const Result<std::string_view> bytes = Section(section->name()->string_view());
       DSLIDE_RETURN_IF_ERROR(bytes);
       if (ChecksumOfBytes(*bytes) != section->checksum()) {
@@ -204,10 +221,31 @@ class Reader {
     return {};
   }
 
-  Error Damaged(std::string_view what) const {
-    return BadInput(
-        fmt::format("{}: damaged ({}); copy it again, or export it again", path_, Printable(what)));
+  // The checks of the large sections. REQUIRES CheckSums(), which has seen that all have names.
+  Result<std::shared_ptr<const BlockChecks>> LargeSections() const {
+    std::vector<BlockChecks::Section> large;
+    for (const wire::ModelSection* section : *description_->sections()) {
+      const std::string_view name = section->name()->string_view();
+      if (!IsLarge(name)) continue;
+      const Result<std::string_view> bytes = Section(name);
+      DSLIDE_RETURN_IF_ERROR(bytes);
+      if (bytes->empty()) continue;
+      BlockChecks::Section checked{std::string(name), *bytes, section->block_bytes(), {}};
+      if (section->blocks() == nullptr || section->block_bytes() == 0) {  // an earlier version's
+        checked.block_bytes = bytes->size();
+        checked.checksums = {section->checksum()};
+      } else {
+        checked.checksums.assign(section->blocks()->begin(), section->blocks()->end());
+      }
+      if (checked.checksums.size() != (bytes->size() - 1) / checked.block_bytes + 1) {
+        return Damaged("its description");
+      }
+      large.push_back(std::move(checked));
+    }
+    return std::make_shared<const BlockChecks>(path_, std::move(large));
   }
+
+  Error Damaged(std::string_view what) const { return DamagedModelFile(path_, what); }
 
  private:
   const std::string& path_;
@@ -249,6 +287,7 @@ bool Fit(const ModelInfo& info, const ModelArrays& a) {
 }  // namespace
 
 Status WriteModelFile(const Model& model, const std::string& path) {
+  DSLIDE_RETURN_IF_ERROR(model.CheckAll());  // new checksums would make damage look sound
   const std::string preprocessor =
       model.preprocessor() == nullptr ? "" : model.preprocessor()->ToBytes();
   constexpr char kZeros[kAlignment] = {};
@@ -264,8 +303,11 @@ Status WriteModelFile(const Model& model, const std::string& path) {
   const auto add = [&](const char* name, std::string_view bytes) {
     if (bytes.empty()) return;
     align();
-    sections.push_back(
-        wire::CreateModelSectionDirect(builder, name, at, bytes.size(), ChecksumOfBytes(bytes)));
+    const std::vector<uint64_t> blocks =
+        IsLarge(name) ? BlockChecksums(bytes) : std::vector<uint64_t>();
+    sections.push_back(wire::CreateModelSectionDirect(
+        builder, name, at, bytes.size(), ChecksumOfBytes(bytes), blocks.empty() ? 0 : kCheckedBytes,
+        blocks.empty() ? nullptr : &blocks));
     parts.push_back(bytes);
     at += bytes.size();
   };
@@ -297,7 +339,14 @@ Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path, Mode
   DSLIDE_RETURN_IF_ERROR(mapping);
   Reader reader(path, (*mapping)->bytes());
   DSLIDE_RETURN_IF_ERROR(reader.ReadDescription());
-  DSLIDE_RETURN_IF_ERROR(reader.CheckSums(kLargeSections));
+  // A copy has read all bytes already.
+  DSLIDE_RETURN_IF_ERROR(reader.CheckSums(memory == ModelMemory::kCopied));
+  std::shared_ptr<const BlockChecks> checks;
+  if (memory == ModelMemory::kMapped) {
+    Result<std::shared_ptr<const BlockChecks>> large = reader.LargeSections();
+    DSLIDE_RETURN_IF_ERROR(large);
+    checks = *std::move(large);
+  }
   const wire::ModelFile& description = reader.description();
   ModelInfo info;
   if (description.name() != nullptr) info.name = description.name()->str();
@@ -344,7 +393,13 @@ Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path, Mode
     }
     preprocessor = std::make_shared<const Preprocessor>(*std::move(read));
   }
-  return std::make_shared<const Model>(std::move(info), arrays, std::move(preprocessor), *mapping);
+  if (DenseRowCount(info.config.model) > 0 && checks != nullptr) {  // which Model reads at once
+    const auto dense =
+        arrays.input.subspan(size_t{FirstDenseId(info.config.model)} * info.input_width());
+    DSLIDE_RETURN_IF_ERROR(checks->Check(BytesOf(dense)));
+  }
+  return std::make_shared<const Model>(std::move(info), arrays, std::move(preprocessor), *mapping,
+                                       std::move(checks));
 }
 
 Status VerifyModelFile(const std::string& path) {
@@ -352,7 +407,7 @@ Status VerifyModelFile(const std::string& path) {
   DSLIDE_RETURN_IF_ERROR(mapping);
   Reader reader(path, (*mapping)->bytes());
   DSLIDE_RETURN_IF_ERROR(reader.ReadDescription());
-  return reader.CheckSums({});
+  return reader.CheckSums(true);
 }
 
 bool IsModelFile(const std::string& path) {

@@ -7,7 +7,8 @@
 //   length, checksum      of the description, 8 bytes each, least byte first
 //   "dslide end\n"        16 bytes, filled up with zeros
 //
-// Numbers have their least byte first.
+// Numbers have their least byte first. Every section has a checksum, and large ones (input, rows,
+// weights) have one for each block of 64 KiB, too. Only the zeros between sections have none.
 #pragma once
 
 #include <memory>
@@ -20,19 +21,21 @@ namespace dslide {
 
 constexpr uint32_t kModelFormat = 1;
 
-// Writes a temporary file, and renames it when it is complete. Errors (kFailed) name the file.
+// Writes a temporary file, and renames it when it is complete. Errors name the file (kFailed), or
+// the damaged one that the model is mapped from (kBadInput).
 Status WriteModelFile(const Model& model, const std::string& path);
 
 // Where the arrays of an open file are.
 enum class ModelMemory {
   kMapped,  // in the file, which may be removed or replaced by another (rename) meanwhile, but must
-            // not be written to: reading what was cut off ends the process (SIGBUS)
-  kCopied,  // in memory of their own, all of them: the file does not matter any more
+            // not be written to: reading what was cut off ends the process (SIGBUS). Large sections
+            // are checked before their first use (Model::Check)
+  kCopied,  // in memory of their own, all of them, and checked: the file does not matter any more
 };
 
 // Checks the description, that every section is there in the right size, and the checksums of all
-// but the large ones (input, rows, weights). Errors (kBadInput) name the file, what is wrong and
-// the mend.
+// of them, with kMapped of all but the large ones. Errors (kBadInput) name the file, what is wrong
+// and the remedy.
 Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path,
                                                    ModelMemory memory = ModelMemory::kMapped);
 

@@ -101,11 +101,12 @@ Ranker::Ranker(std::shared_ptr<const Model> model, const Kernels& kernels)
 Ranker::Ranker(Ranker&&) noexcept = default;
 Ranker::~Ranker() = default;
 
-Matrix Ranker::Embed(const SparseRows& features) const {
+Result<Matrix> Ranker::Embed(const SparseRows& features) const {
   const uint32_t dim = model_->info().input_width();
   const bool linear = IsLinear(model_->info().config.model);
   const float divisor = ValueDivisor(model_->info().config.train);
   Matrix hidden(features.rows(), dim);
+  const std::span<const uint16_t> input = model_->arrays().input;
   std::vector<uint32_t> rows;
   std::vector<float> values;
   for (uint32_t i = 0; i < features.rows(); ++i) {
@@ -114,9 +115,11 @@ Matrix Ranker::Embed(const SparseRows& features) const {
     for (float& value : values) value /= divisor;
     rows.push_back(model_->info().features());  // the bias
     values.push_back(1.0f);
+    for (const uint32_t row : rows) {
+      DSLIDE_RETURN_IF_ERROR(model_->Check(input.subspan(size_t{row} * dim, dim)));
+    }
     float* h = hidden.row(i);
-    kernels_.weighted_sum_bf16(dim, rows.size(), rows.data(), values.data(),
-                               model_->arrays().input.data(), dim, h);
+    kernels_.weighted_sum_bf16(dim, rows.size(), rows.data(), values.data(), input.data(), dim, h);
     if (linear) continue;
     for (uint32_t d = 0; d < dim; ++d) h[d] = std::max(h[d], 0.0f);
   }
@@ -124,9 +127,12 @@ Matrix Ranker::Embed(const SparseRows& features) const {
   return hidden;
 }
 
-RankedLabels Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
-  RankedLabels ranking = RankOnce(hidden, request);
-  if (cells_ && request.fills_up) FillUp(Short(ranking, request), hidden, request, &ranking);
+Result<RankedLabels> Ranker::Rank(const Matrix& hidden, const RankRequest& request) {
+  Result<RankedLabels> ranking = RankOnce(hidden, request);
+  DSLIDE_RETURN_IF_ERROR(ranking);
+  if (cells_ && request.fills_up) {
+    DSLIDE_RETURN_IF_ERROR(FillUp(Short(*ranking, request), hidden, request, &*ranking));
+  }
   return ranking;
 }
 
@@ -151,9 +157,9 @@ std::vector<uint32_t> Ranker::Short(const RankedLabels& ranking, const RankReque
   return samples;
 }
 
-void Ranker::FillUp(const std::vector<uint32_t>& samples, const Matrix& hidden,
-                    const RankRequest& request, RankedLabels* ranking) {
-  if (samples.empty()) return;
+Status Ranker::FillUp(const std::vector<uint32_t>& samples, const Matrix& hidden,
+                      const RankRequest& request, RankedLabels* ranking) {
+  if (samples.empty()) return {};
   Matrix queries(static_cast<uint32_t>(samples.size()), hidden.cols);
   std::vector<LabelFilter> filters;
   std::vector<uint32_t> own_k;
@@ -166,16 +172,18 @@ void Ranker::FillUp(const std::vector<uint32_t>& samples, const Matrix& hidden,
   again.search = ModelSearch::kScan;
   again.filters = filters;
   again.own_k = own_k;
-  const RankedLabels scanned = RankOnce(queries, again);
+  const Result<RankedLabels> scanned = RankOnce(queries, again);
+  DSLIDE_RETURN_IF_ERROR(scanned);
   RankedLabels filled;
   for (size_t i = 0, s = 0; i < hidden.rows; ++i) {
     const bool is_short = s < samples.size() && samples[s] == i;
-    is_short ? scanned.AppendRow(s++, &filled) : ranking->AppendRow(i, &filled);
+    is_short ? scanned->AppendRow(s++, &filled) : ranking->AppendRow(i, &filled);
   }
   *ranking = std::move(filled);
+  return {};
 }
 
-RankedLabels Ranker::RankOnce(const Matrix& hidden, const RankRequest& request) {
+Result<RankedLabels> Ranker::RankOnce(const Matrix& hidden, const RankRequest& request) {
   DSLIDE_CHECK(hidden.cols == model_->info().hidden());
   const bool no_index = request.search == ModelSearch::kIndex && model_->info().probes == 0;
   const ModelSearch search = IsLinear(model_->info().config.model) ? ModelSearch::kExact
@@ -195,11 +203,11 @@ RankedLabels Ranker::RankOnce(const Matrix& hidden, const RankRequest& request) 
   }
   cells_ = any && search == ModelSearch::kIndex && !ScanIsCheaper(*model_, hidden.rows);
   if (any && search == ModelSearch::kExact) {
-    ScoreExactly(hidden);
+    DSLIDE_RETURN_IF_ERROR(ScoreExactly(hidden));
   } else if (any) {
     queries_.Resize(hidden.rows);
     queries_.Set(0, hidden.rows, hidden.data.data(), kernels_);
-    cells_ ? ScoreCells(hidden) : ScoreAll();
+    DSLIDE_RETURN_IF_ERROR(cells_ ? ScoreCells(hidden) : ScoreAll());
   }
 
   RankedLabels ranking;
@@ -212,18 +220,20 @@ RankedLabels Ranker::RankOnce(const Matrix& hidden, const RankRequest& request) 
       for (const uint32_t label : *sample.filter->Allowed()) {
         const uint32_t position = model_->PositionOf(label);
         if (!sample.Allows(label) || IsSilent(model_->arrays().bias[position])) continue;
-        const float logit = Logit(position, h);
-        best.Offer(label, logit);
-        if (sums_) allowed.Add(logit, 1);
+        const Result<float> logit = Logit(position, h);
+        DSLIDE_RETURN_IF_ERROR(logit);
+        best.Offer(label, *logit);
+        if (sums_) allowed.Add(*logit, 1);
       }
     } else {
       TopKReply found;
       sample.best.AppendTo(&found);
       for (size_t e = 0; e < found.ids.size(); ++e) {
         const uint32_t position = found.ids[e];
-        const float logit = rescore ? Logit(position, h) : found.scores[e];
-        best.Offer(model_->arrays().label_of[position], logit);
-        if (sums_ && rescore) sample.sum.Replace(found.scores[e], logit);
+        const Result<float> logit = rescore ? Logit(position, h) : found.scores[e];
+        DSLIDE_RETURN_IF_ERROR(logit);
+        best.Offer(model_->arrays().label_of[position], *logit);
+        if (sums_ && rescore) sample.sum.Replace(found.scores[e], *logit);
       }
     }
     const size_t first = ranking.best.scores.size();
@@ -241,14 +251,17 @@ RankedLabels Ranker::RankOnce(const Matrix& hidden, const RankRequest& request) 
 }
 
 // The logit by the row as it is stored.
-float Ranker::Logit(uint32_t position, const float* hidden) const {
+Result<float> Ranker::Logit(uint32_t position, const float* hidden) const {
   const ModelArrays& a = model_->arrays();
   const uint32_t dim = model_->info().hidden();
   if (!a.weights.empty()) {
-    const uint16_t* row = a.weights.data() + size_t{position} * dim;
-    return a.bias[position] + kernels_.dot_bf16(dim, hidden, row);
+    const std::span<const uint16_t> row = a.weights.subspan(size_t{position} * dim, dim);
+    DSLIDE_RETURN_IF_ERROR(model_->Check(row));
+    return a.bias[position] + kernels_.dot_bf16(dim, hidden, row.data());
   }
-  const int8_t* panel = a.rows.data() + position / kInt8PanelRows * panel_bytes_;
+  const std::span<const int8_t> panel =
+      a.rows.subspan(position / kInt8PanelRows * panel_bytes_, panel_bytes_);
+  DSLIDE_RETURN_IF_ERROR(model_->Check(panel));
   const size_t lane = position % kInt8PanelRows;
   float sum = 0;
   for (uint32_t d = 0; d < dim; ++d) {
@@ -279,23 +292,27 @@ void Ranker::Take(uint32_t begin, uint32_t count, float* logits, Sample* sample)
 }
 
 // The best neurons of all, in fp32 products.
-void Ranker::ScoreExactly(const Matrix& hidden) {
+Status Ranker::ScoreExactly(const Matrix& hidden) {
   const ModelArrays& a = model_->arrays();
   if (a.weights.empty()) {
     for (uint32_t i = 0; i < hidden.rows; ++i) {
       for (uint32_t p = 0; p < model_->positions(); ++p) {
-        float logit = a.label_of[p] == kNoLabel ? -kInfinity : Logit(p, hidden.row(i));
-        Take(p, 1, &logit, &samples_[i]);
+        Result<float> logit = a.label_of[p] == kNoLabel ? -kInfinity : Logit(p, hidden.row(i));
+        DSLIDE_RETURN_IF_ERROR(logit);
+        Take(p, 1, &*logit, &samples_[i]);
       }
     }
-    return;
+    return {};
   }
   const uint32_t dim = hidden.cols;
   wide_.resize(size_t{kBlock} * dim);
   logits_.resize(size_t{hidden.rows} * kBlock);
   for (uint32_t begin = 0; begin < model_->positions(); begin += kBlock) {
     const uint32_t count = std::min(kBlock, model_->positions() - begin);
-    kernels_.from_bf16(size_t{count} * dim, a.weights.data() + size_t{begin} * dim, wide_.data());
+    const std::span<const uint16_t> rows =
+        a.weights.subspan(size_t{begin} * dim, size_t{count} * dim);
+    DSLIDE_RETURN_IF_ERROR(model_->Check(rows));
+    kernels_.from_bf16(rows.size(), rows.data(), wide_.data());
     for (uint32_t i = 0; i < hidden.rows; ++i) {
       std::copy_n(a.bias.data() + begin, count, logits_.data() + size_t{i} * kBlock);
     }
@@ -305,31 +322,36 @@ void Ranker::ScoreExactly(const Matrix& hidden) {
       Take(begin, count, logits_.data() + size_t{i} * kBlock, &samples_[i]);
     }
   }
+  return {};
 }
 
 // Positions [begin, end), which are whole panels, for queries that are those of `samples`.
-void Ranker::ScoreInt8(const Int8Panels& queries, uint32_t begin, uint32_t end,
-                       std::span<const uint32_t> samples) {
+Status Ranker::ScoreInt8(const Int8Panels& queries, uint32_t begin, uint32_t end,
+                         std::span<const uint32_t> samples) {
   const ModelArrays& a = model_->arrays();
   logits_.resize(std::max(logits_.size(), samples.size() * kBlock));
   for (uint32_t from = begin; from < end; from += kBlock) {
     const uint32_t count = std::min(kBlock, end - from);
+    const std::span<const int8_t> rows =
+        a.rows.subspan(from / kInt8PanelRows * panel_bytes_, count / kInt8PanelRows * panel_bytes_);
+    DSLIDE_RETURN_IF_ERROR(model_->Check(rows));
     scan_.score(queries.units(), samples.size(), queries.values(0), queries.scales(0), count,
-                a.rows.data() + from / kInt8PanelRows * panel_bytes_, a.row_scales.data() + from,
-                a.bias.data() + from, logits_.data(), kBlock);
+                rows.data(), a.row_scales.data() + from, a.bias.data() + from, logits_.data(),
+                kBlock);
     for (size_t q = 0; q < samples.size(); ++q) {
       Take(from, count, logits_.data() + q * kBlock, &samples_[samples[q]]);
     }
   }
+  return {};
 }
 
-void Ranker::ScoreAll() {
+Status Ranker::ScoreAll() {
   std::vector<uint32_t> samples(samples_.size());
   for (uint32_t i = 0; i < samples.size(); ++i) samples[i] = i;
-  ScoreInt8(queries_, 0, model_->positions(), samples);
+  return ScoreInt8(queries_, 0, model_->positions(), samples);
 }
 
-void Ranker::ScoreCells(const Matrix& hidden) {
+Status Ranker::ScoreCells(const Matrix& hidden) {
   const uint32_t cells = model_->cells();
   const uint32_t probes = std::min(model_->info().probes, cells);
   cell_logits_.resize(size_t{hidden.rows} * cells);
@@ -361,13 +383,12 @@ void Ranker::ScoreCells(const Matrix& hidden) {
     for (size_t v = at; v < visits_.size() && visits_[v].first == cell; ++v) {
       samples.push_back(visits_[v].second);
     }
-    if (samples.size() == hidden.rows) {
-      ScoreInt8(queries_, model_->CellBegin(cell), model_->CellEnd(cell), samples);
-    } else {
-      queries.Gather(queries_, samples);
-      ScoreInt8(queries, model_->CellBegin(cell), model_->CellEnd(cell), samples);
-    }
+    const bool all = samples.size() == hidden.rows;
+    if (!all) queries.Gather(queries_, samples);
+    DSLIDE_RETURN_IF_ERROR(ScoreInt8(all ? queries_ : queries, model_->CellBegin(cell),
+                                     model_->CellEnd(cell), samples));
   }
+  return {};
 }
 
 }  // namespace dslide

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/error.h"
 #include "common/math/int8/int8_scan.h"
 #include "common/math/kernels.h"
 #include "common/model/model.h"
@@ -76,29 +77,31 @@ class Ranker {
   const Model& model() const { return *model_; }
 
   // The activations of samples, [B x H], whose values are as in data files: train.normalize is
-  // applied here. REQUIRES feature ids < D.
-  Matrix Embed(const SparseRows& features) const;
+  // applied here. REQUIRES feature ids < D. Like Rank() it checks what it reads of a mapped file
+  // before the first use: damage is an error (kBadInput), which names the file and the section. A
+  // model in memory gives no error.
+  Result<Matrix> Embed(const SparseRows& features) const;
   // REQUIRES hidden.cols == H, finite values, not negative with relu, every k > 0, allowed label
   // ids < N. kIndex without an index is kScan. A linear model is always searched exactly, as
   // far as its rows are stored so: the queries of int8 scans are not negative.
-  RankedLabels Rank(const Matrix& hidden, const RankRequest& request);
+  Result<RankedLabels> Rank(const Matrix& hidden, const RankRequest& request);
 
  private:
   struct Sample;  // the best of one sample so far
 
-  RankedLabels RankOnce(const Matrix& hidden, const RankRequest& request);
+  Result<RankedLabels> RankOnce(const Matrix& hidden, const RankRequest& request);
   uint32_t CountDenied(const LabelFilter& filter) const;  // without what is forgotten
   // The samples that have fewer labels than they could have.
   std::vector<uint32_t> Short(const RankedLabels& ranking, const RankRequest& request) const;
-  void FillUp(const std::vector<uint32_t>& samples, const Matrix& hidden,
-              const RankRequest& request, RankedLabels* ranking);
-  void ScoreExactly(const Matrix& hidden);
-  void ScoreAll();
-  void ScoreCells(const Matrix& hidden);
-  void ScoreInt8(const Int8Panels& queries, uint32_t begin, uint32_t end,
-                 std::span<const uint32_t> samples);
+  Status FillUp(const std::vector<uint32_t>& samples, const Matrix& hidden,
+                const RankRequest& request, RankedLabels* ranking);
+  Status ScoreExactly(const Matrix& hidden);
+  Status ScoreAll();
+  Status ScoreCells(const Matrix& hidden);
+  Status ScoreInt8(const Int8Panels& queries, uint32_t begin, uint32_t end,
+                   std::span<const uint32_t> samples);
   void Take(uint32_t begin, uint32_t count, float* logits, Sample* sample) const;
-  float Logit(uint32_t position, const float* hidden) const;
+  Result<float> Logit(uint32_t position, const float* hidden) const;
 
   std::shared_ptr<const Model> model_;
   const Kernels& kernels_;

@@ -19,7 +19,9 @@
 #include <thread>
 
 #include "common/base/process.h"
+#include "common/checkpoint/manifest.h"
 #include "tests/cluster/cluster.h"
+#include "tests/support/change_byte.h"
 
 namespace dslide::serve_test {
 namespace {
@@ -163,6 +165,72 @@ TEST_CASE("serve: a damaged newer file is refused, and the present model stays")
   CHECK(BestOf(answer->body) == "7");
   served.process().Signal(SIGTERM);
   CHECK(served.process().Wait() == 0);
+}
+
+TEST_CASE("serve: a model file with a changed byte is refused, at the start and as a newer one") {
+  TestRun run;
+  REQUIRE(run.Train({"--set", "train.epochs=2"})->Wait() == 0);
+  const std::string file = run.Path("m.dslide"), damaged = run.Path("damaged.dslide");
+  REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--to", file}) == 0);
+  fs::copy_file(file, damaged);
+  testing::ChangeByte(damaged, 64,
+                      0x10);  // the first byte of the first section, which is a large one
+  const auto refuses = [&](const Arguments& arguments) {
+    CHECK(run.Run("dslide", arguments) == 2);
+    CHECK_MESSAGE(Contains(run.last_errors(), "damaged.dslide: damaged (input); copy it again"),
+                  run.last_errors());
+  };
+  refuses({"serve", "--model", damaged, "--bind", "tcp://127.0.0.1:*"});
+  const std::string data = run.Path("test.txt");
+  refuses({"predict", "--checkpoint", damaged, "--data", data, "--search", "exact"});
+  refuses({"evaluate", "--checkpoint", damaged, "--data", data});
+  refuses({"export", damaged, "--to", run.Path("m.npz")});
+
+  Served served(&run, file, {"--reload", "1"});
+  const std::vector<std::string> answers = AnswersOf(served);
+  fs::rename(damaged, file);
+  REQUIRE(WaitFor([&] {
+    return Contains(served.process().Errors(), "the model that was loaded before stays");
+  }));
+  CHECK(Contains(served.process().Errors(), "m.dslide: damaged (input); copy it again"));
+  CHECK(AnswersOf(served) == answers);
+  served.process().Signal(SIGTERM);
+  CHECK(served.process().Wait() == 0);
+}
+
+TEST_CASE("predict: a checkpoint with a changed byte is refused, or predicts the same") {
+  TestRun run;
+  REQUIRE(run.Train({"--set", "train.epochs=2"})->Wait() == 0);
+  const auto predict = [&](const std::string& model) {
+    return run.Run("dslide", {"predict", "--checkpoint", model, "--data", run.Path("test.txt"),
+                              "--top-k", "1", "--search", "exact"});
+  };
+  REQUIRE(predict(run.run_directory()) == 0);
+  const std::string predictions = run.last_output();
+  const std::string checkpoint = *FindCheckpoint(run.run_directory());
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(checkpoint)) {
+    if (entry.is_regular_file() && entry.file_size() > 0) files.push_back(entry.path());
+  }
+  int refused = 0;
+  for (const fs::path& file : files) {
+    const uint64_t bytes = fs::file_size(file);
+    const bool is_manifest = file.filename() == "manifest";
+    for (const uint64_t share : {0, 3, 5, 7}) {
+      const uint64_t at = share * bytes / 8;
+      CAPTURE(file.string());
+      CAPTURE(at);
+      testing::ChangeByte(file, at, 0x10);
+      const int code = predict(checkpoint);
+      CHECK_MESSAGE((code == 2 || (code == 0 && !is_manifest)), run.last_errors());
+      if (code == 0) CHECK(run.last_output() == predictions);
+      refused += code != 0;
+      testing::ChangeByte(file, at, 0x10);  // as it was
+    }
+  }
+  CHECK(refused > 8);
+  REQUIRE(predict(checkpoint) == 0);
+  CHECK(run.last_output() == predictions);
 }
 
 // A model file that gives nothing: loading it takes as long as its writer lets it.

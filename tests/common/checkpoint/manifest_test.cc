@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "common/checkpoint/layout.h"
+#include "tests/support/change_byte.h"
 #include "tests/support/hex.h"
 #include "tests/support/temp_directory.h"
 
@@ -87,21 +88,23 @@ TEST_CASE("the bytes of a manifest are fixed") {
   manifest.done = {{1, 2}};
   REQUIRE(WriteManifest(directory.path(), manifest).ok());
   CHECK(Hex(Contents(directory.path() + "/manifest")) ==
-        "2000000044534c4d180028000400180008000c00000020000000000010001400"
-        "1800000003000000380000002c0000001c000000140000000700000000000000"
-        "0200000000000000000000000100000001000000020000000000000000000000"
-        "010000006e000000");
+        "3400000044534c4d00000000000026002c0008001c000c001000000024000000"
+        "0000140018000000000000000000000000000700260000000000000103000000"
+        "380000002c0000001c0000001400000007000000000000000200000000000000"
+        "000000000100000001000000020000000000000000000000010000006e000000"
+        "ae2928edc564884644534c4d73756d0a");
   manifest.shards = {{"s", "a", 1, 2, {}}};
   manifest.slot_shard = {0, 0, 0};
   REQUIRE(WriteManifest(directory.path(), manifest).ok());
   CHECK(Hex(Contents(directory.path() + "/manifest")) ==
-        "2400000044534c4d1c002c0004001c0008000c00000024000000000010001400"
-        "000018001c000000030000004c00000040000000300000002400000014000000"
-        "0700000000000000020000000000000003000000000000000000000001000000"
-        "300000000100000001000000020000000000000000000000010000006e000000"
-        "10002400040008001000180000000c00100000002c0000002000000018000000"
-        "0100000000000000020000000000000000000000000000000100000061000000"
-        "0100000073000000");
+        "3000000044534c4d000026003000080020000c00100000002800000000001400"
+        "180000001c00000000000000000007002600000000000001030000004c000000"
+        "4000000030000000240000001400000007000000000000000200000000000000"
+        "0300000000000000000000000100000030000000010000000100000002000000"
+        "0000000000000000010000006e00000010002400040008001000180000000c00"
+        "100000002c000000200000001800000001000000000000000200000000000000"
+        "000000000000000001000000610000000100000073000000d37edb0c06b66c0c"
+        "44534c4d73756d0a");
 }
 
 TEST_CASE("a manifest whose slots are in no shard is refused") {
@@ -114,30 +117,69 @@ TEST_CASE("a manifest whose slots are in no shard is refused") {
   CHECK(read.error().message.find("a slot is in a shard that there is not") != std::string::npos);
 }
 
-TEST_CASE("any damage of a manifest is an error or another manifest, never a crash") {
+TEST_CASE("a manifest in which any byte has changed, is missing or was added is refused") {
   const TempDirectory directory;
   const std::string path = directory.path() + "/manifest";
   REQUIRE(WriteManifest(directory.path(), SmallManifest()).ok());
   const std::string good = Contents(path);
-  int errors = 0;
+  const auto is_refused = [&] {
+    const auto read = ReadManifest(directory.path());
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().kind == ErrorKind::kBadInput);
+    CHECK(read.error().message.starts_with(path + ": damaged ("));
+    CHECK(read.error().message.find('\n') == std::string::npos);
+  };
   for (size_t at = 0; at < good.size(); ++at) {
+    CAPTURE(at);
+    for (const int mask : {0x01, 0x02, 0x80, 0xff}) {
+      testing::ChangeByte(path, at, mask);
+      is_refused();
+      testing::ChangeByte(path, at, mask);  // as it was
+    }
+  }
+  for (const std::string& more : {std::string(1, '\0'), good.substr(good.size() - 16)}) {
+    Put(path, good + more);
+    is_refused();
+  }
+  Put(path, good);
+  CHECK(ReadManifest(directory.path()).ok());
+  for (size_t size = good.size(); size-- > 0;) {
+    fs::resize_file(path, size);
+    is_refused();
+  }
+}
+
+// The bytes of "the bytes of a manifest are fixed" before there were checksums.
+TEST_CASE("a manifest of an earlier version, without a checksum, is read; damage is no crash") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/manifest";
+  const std::vector<uint8_t> bytes = testing::FromHex(
+      "2400000044534c4d1c002c0004001c0008000c00000024000000000010001400"
+      "000018001c000000030000004c00000040000000300000002400000014000000"
+      "0700000000000000020000000000000003000000000000000000000001000000"
+      "300000000100000001000000020000000000000000000000010000006e000000"
+      "10002400040008001000180000000c00100000002c0000002000000018000000"
+      "0100000000000000020000000000000000000000000000000100000061000000"
+      "0100000073000000");
+  const std::string old(bytes.begin(), bytes.end());
+  Put(path, old);
+  const auto read = ReadManifest(directory.path());
+  REQUIRE(read.ok());
+  CHECK(read->run.value == 7);
+  CHECK(read->name == "n");
+  CHECK(read->batches == 2);
+  CHECK(read->slot_shard == std::vector<uint16_t>{0, 0, 0});
+  REQUIRE(read->shards.size() == 1);
+  CHECK(read->shards[0].server == "a");
+  int errors = 0;
+  for (size_t at = 0; at < old.size(); ++at) {
     for (const int mask : {0x01, 0x80, 0xff}) {
-      std::string bad = good;
-      bad[at] = static_cast<char>(bad[at] ^ mask);
-      Put(path, bad);
-      const auto read = ReadManifest(directory.path());
-      if (read.ok()) continue;
-      ++errors;
-      CHECK(read.error().kind == ErrorKind::kBadInput);
-      CHECK(read.error().message.find(path) == 0);
+      testing::ChangeByte(path, at, mask);
+      errors += !ReadManifest(directory.path()).ok();
+      testing::ChangeByte(path, at, mask);  // as it was
     }
   }
   CHECK(errors > 50);
-  for (size_t size = 0; size < good.size(); ++size) {
-    Put(path, good.substr(0, size));
-    const auto read = ReadManifest(directory.path());
-    if (read.ok()) CHECK(Same(*read, SmallManifest()));  // what is cut off is padding
-  }
 }
 
 TEST_CASE("a missing manifest and a place that cannot be written are named") {

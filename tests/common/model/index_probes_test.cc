@@ -14,7 +14,7 @@ constexpr uint32_t kFeatures = 20;
 // The share of the best neurons that requests of one sample find by the index.
 double RecallOfSingles(const std::shared_ptr<const Model>& model, const SparseRows& samples) {
   Ranker ranker(model, BestKernels());
-  const Matrix hidden = ranker.Embed(samples);
+  const Matrix hidden = *ranker.Embed(samples);
   RankRequest request;
   request.k = kIndexRecallAt;
   size_t both = 0, all = 0;
@@ -22,9 +22,9 @@ double RecallOfSingles(const std::shared_ptr<const Model>& model, const SparseRo
     Matrix one(1, hidden.cols);
     std::copy_n(hidden.row(i), hidden.cols, one.row(0));
     request.search = ModelSearch::kExact;
-    const TopKReply exact = ranker.Rank(one, request).best;
+    const TopKReply exact = ranker.Rank(one, request)->best;
     request.search = ModelSearch::kIndex;
-    both += CountCommon(exact.Ids(0), ranker.Rank(one, request).best.Ids(0));
+    both += CountCommon(exact.Ids(0), ranker.Rank(one, request)->best.Ids(0));
     all += exact.ids.size();
   }
   return static_cast<double>(both) / static_cast<double>(all);

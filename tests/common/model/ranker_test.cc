@@ -22,12 +22,12 @@ void CheckBest(const SmallModel& small, const std::shared_ptr<const Model>& mode
                ModelSearch search, uint32_t k) {
   const SparseRows samples = SmallSamples(kSamples, kFeatures, 3);
   Ranker ranker(model, BestKernels());
-  const Matrix hidden = ranker.Embed(samples);
+  const Matrix hidden = *ranker.Embed(samples);
   RankRequest request;
   request.k = k;
   request.search = search;
   request.probabilities = true;
-  const RankedLabels ranked = ranker.Rank(hidden, request);
+  const RankedLabels ranked = *ranker.Rank(hidden, request);
   REQUIRE(ranked.best.offsets.size() == kSamples + 1);
   REQUIRE(ranked.probabilities.size() == ranked.best.ids.size());
   for (uint32_t i = 0; i < kSamples; ++i) {
@@ -75,9 +75,9 @@ TEST_CASE("ranker: values are divided by the model's train.normalize") {
   scaled.normalize = 8;
   const auto model = scaled.Build();
   SparseRows samples = SmallSamples(kSamples, kFeatures, 3);
-  const Matrix expected = Ranker(kSmall.Build(), BestKernels()).Embed(samples);
+  const Matrix expected = *Ranker(kSmall.Build(), BestKernels()).Embed(samples);
   for (float& value : samples.values) value *= 8;
-  CHECK(Ranker(model, BestKernels()).Embed(samples).data == expected.data);
+  CHECK(Ranker(model, BestKernels()).Embed(samples)->data == expected.data);
 }
 
 TEST_CASE("ranker: a linear model has negative activations, and is searched exactly") {
@@ -88,14 +88,14 @@ TEST_CASE("ranker: a linear model has negative activations, and is searched exac
     CheckBest(linear, model, search, 5);
   }
   const SparseRows samples = SmallSamples(4, kFeatures, 5);
-  const Matrix hidden = Ranker(model, BestKernels()).Embed(samples);
+  const Matrix hidden = *Ranker(model, BestKernels()).Embed(samples);
   CHECK(std::ranges::any_of(hidden.data, [](float h) { return h < 0; }));
   RankRequest request;
   request.k = 5;
   request.search = ModelSearch::kExact;
-  const RankedLabels exact = Ranker(model, BestKernels()).Rank(hidden, request);
+  const RankedLabels exact = *Ranker(model, BestKernels()).Rank(hidden, request);
   request.search = ModelSearch::kScan;
-  CHECK(Ranker(model, BestKernels()).Rank(hidden, request).best.ids == exact.best.ids);
+  CHECK(Ranker(model, BestKernels()).Rank(hidden, request)->best.ids == exact.best.ids);
 }
 
 TEST_CASE("ranker: more labels are asked for than there are") {
@@ -110,7 +110,7 @@ TEST_CASE("ranker: the probabilities of all labels add up to 1, of each sigmoid 
   for (const ModelSearch search : {ModelSearch::kExact, ModelSearch::kScan}) {
     request.search = search;
     Ranker ranker(kSmall.Build(), BestKernels());
-    const RankedLabels ranked = ranker.Rank(ranker.Embed(samples), request);
+    const RankedLabels ranked = *ranker.Rank(*ranker.Embed(samples), request);
     for (uint32_t i = 0; i < samples.rows(); ++i) {
       double sum = 0;
       for (uint32_t e = ranked.best.offsets[i]; e < ranked.best.offsets[i + 1]; ++e) {
@@ -120,7 +120,7 @@ TEST_CASE("ranker: the probabilities of all labels add up to 1, of each sigmoid 
     }
   }
   Ranker sigmoid(kSmall.Builder(Loss::kSigmoid).Finish({}), BestKernels());
-  const RankedLabels ranked = sigmoid.Rank(sigmoid.Embed(samples), request);
+  const RankedLabels ranked = *sigmoid.Rank(*sigmoid.Embed(samples), request);
   for (size_t e = 0; e < ranked.best.ids.size(); ++e) {
     CHECK(ranked.probabilities[e] ==
           doctest::Approx(1 / (1 + std::exp(-double{ranked.best.scores[e]}))));
@@ -133,18 +133,18 @@ TEST_CASE("ranker: an index reads the cells that are asked for, and estimates th
   const auto model = kSmall.Build(options)->WithProbes(6, 0.5f);
   const SparseRows samples = SmallSamples(200, kFeatures, 5);
   Ranker ranker(model, BestKernels());
-  const Matrix hidden = ranker.Embed(samples);
+  const Matrix hidden = *ranker.Embed(samples);
   RankRequest request;
   request.k = 10;
   request.probabilities = true;
   request.search = ModelSearch::kExact;
-  const RankedLabels exact = ranker.Rank(hidden, request);
+  const RankedLabels exact = *ranker.Rank(hidden, request);
   request.search = ModelSearch::kIndex;
   size_t found = 0;
   for (uint32_t i = 0; i < samples.rows(); ++i) {
     Matrix one(1, hidden.cols);  // alone: several together may be scanned
     std::copy_n(hidden.row(i), hidden.cols, one.row(0));
-    const RankedLabels ranked = ranker.Rank(one, request);
+    const RankedLabels ranked = *ranker.Rank(one, request);
     for (size_t r = 0; r < ranked.best.ids.size(); ++r) {
       const auto ids = exact.best.Ids(i);
       const auto at = std::ranges::find(ids, ranked.best.ids[r]);
@@ -167,14 +167,14 @@ TEST_CASE("ranker: samples ranked together and alone get the same labels") {
   options.cells = 25;
   Ranker ranker(kSmall.Build(options)->WithProbes(2, 0.5f), BestKernels());
   const SparseRows samples = SmallSamples(40, kFeatures, 6);
-  const Matrix hidden = ranker.Embed(samples);
+  const Matrix hidden = *ranker.Embed(samples);
   RankRequest request;
   request.search = ModelSearch::kIndex;
-  const TopKReply together = ranker.Rank(hidden, request).best;
+  const TopKReply together = ranker.Rank(hidden, request)->best;
   for (uint32_t i = 0; i < samples.rows(); ++i) {
     Matrix one(1, hidden.cols);
     std::copy_n(hidden.row(i), hidden.cols, one.row(0));
-    const TopKReply alone = ranker.Rank(one, request).best;
+    const TopKReply alone = ranker.Rank(one, request)->best;
     CHECK(std::ranges::equal(alone.Ids(0), together.Ids(i)));
   }
 }
@@ -183,7 +183,7 @@ TEST_CASE("ranker: a sample for which the index finds too few labels gets those 
   ModelBuilder::Options options;
   options.cells = 25;
   Ranker ranker(kSmall.Build(options)->WithProbes(1, 0.5f), BestKernels());
-  const Matrix hidden = ranker.Embed(SmallSamples(4, kFeatures, 6));
+  const Matrix hidden = *ranker.Embed(SmallSamples(4, kFeatures, 6));
   // The first wants few labels, the second more than a cell has, the third more than there are, the
   // fourth few of those that are left.
   const std::vector<uint32_t> own_k = {3, 200, 600, 5};
@@ -194,11 +194,11 @@ TEST_CASE("ranker: a sample for which the index finds too few labels gets those 
   request.filters = filters;
   request.probabilities = true;
   request.search = ModelSearch::kScan;
-  const RankedLabels scanned = ranker.Rank(hidden, request);
+  const RankedLabels scanned = *ranker.Rank(hidden, request);
   request.search = ModelSearch::kIndex;
-  const RankedLabels ranked = ranker.Rank(hidden, request);
+  const RankedLabels ranked = *ranker.Rank(hidden, request);
   request.fills_up = false;
-  const RankedLabels first = ranker.Rank(hidden, request);
+  const RankedLabels first = *ranker.Rank(hidden, request);
   REQUIRE(ranked.probabilities.size() == ranked.best.ids.size());
   CHECK(std::ranges::equal(ranked.best.Ids(0), first.best.Ids(0)));
   CHECK(ranked.probabilities[0] == first.probabilities[0]);
@@ -231,7 +231,7 @@ TEST_CASE("ranker: filters keep labels out, or let only some in, whatever the se
       filters[0].denied = {std::min(order[0], order[2]), std::max(order[0], order[2])};
       request.filters = filters;
       const auto first = [&] {
-        const TopKReply best = ranker.Rank(ranker.Embed(samples), request).best;
+        const TopKReply best = ranker.Rank(*ranker.Embed(samples), request)->best;
         CHECK(best.Ids(1).size() == 3);
         return std::vector<uint32_t>(best.Ids(0).begin(), best.Ids(0).end());
       };
@@ -249,13 +249,13 @@ TEST_CASE("ranker: a filter that samples share counts beside those of their own"
   ModelBuilder::Options options;
   options.cells = 25;
   Ranker ranker(kSmall.Build(options)->WithProbes(1, 0.5f), BestKernels());
-  const Matrix hidden = ranker.Embed(samples);
+  const Matrix hidden = *ranker.Embed(samples);
   const auto best = [&](const std::vector<LabelFilter>& filters, ModelSearch search) {
     RankRequest request;
     request.k = 5;
     request.search = search;
     request.filters = filters;
-    return ranker.Rank(hidden, request).best;
+    return ranker.Rank(hidden, request)->best;
   };
   LabelFilter shared, allowing;
   for (uint32_t label = 0; label < 480; ++label) shared.denied.push_back(label);
@@ -292,7 +292,7 @@ TEST_CASE("ranker: labels that a stream has forgotten are never among the best")
     const auto model = small.Build(options);
     CHECK(model->live_labels() == live);
     Ranker ranker(model->WithProbes(model->cells(), 1), BestKernels());
-    const Matrix hidden = ranker.Embed(SmallSamples(3, kFeatures, 4));
+    const Matrix hidden = *ranker.Embed(SmallSamples(3, kFeatures, 4));
     RankRequest request;
     request.k = small.labels;
     for (const ModelSearch search :
@@ -301,7 +301,7 @@ TEST_CASE("ranker: labels that a stream has forgotten are never among the best")
       for (const bool filtered : {false, true}) {
         request.filters =
             filtered ? std::span<const LabelFilter>(only_some) : std::span<const LabelFilter>();
-        const TopKReply best = ranker.Rank(hidden, request).best;
+        const TopKReply best = ranker.Rank(hidden, request)->best;
         for (uint32_t i = 0; i < hidden.rows; ++i) {
           CHECK(best.Ids(i).size() == (filtered ? 4 : live));
           CHECK(std::ranges::none_of(best.Ids(i), is_silent));
@@ -332,7 +332,7 @@ TEST_CASE("ranker: probabilities of the best add up to at most 1, however sure a
   ModelBuilder::Options options;
   options.cells = 25;
   Ranker ranker(kSmall.Build(options)->WithProbes(1, 0.5f), BestKernels());
-  const Matrix hidden = ranker.Embed(samples);
+  const Matrix hidden = *ranker.Embed(samples);
   RankRequest request;
   request.k = 3;
   request.probabilities = true;
@@ -347,7 +347,7 @@ TEST_CASE("ranker: probabilities of the best add up to at most 1, however sure a
         if (best_only) filters[0].allowed = {order[0], order[400]};
         request.filters = filters;
         request.search = search;
-        const RankedLabels ranked = ranker.Rank(one, request);
+        const RankedLabels ranked = *ranker.Rank(one, request);
         double sum = 0, total = 0;
         for (const float p : ranked.probabilities) sum += p;
         CHECK(sum <= 1 + 1e-6);
@@ -373,7 +373,7 @@ TEST_CASE("ranker: cells that are no numbers are searched last") {
   RankRequest request;
   request.search = ModelSearch::kIndex;
   request.probabilities = true;
-  const RankedLabels ranked = ranker.Rank(ranker.Embed(SmallSamples(1, kFeatures, 10)), request);
+  const RankedLabels ranked = *ranker.Rank(*ranker.Embed(SmallSamples(1, kFeatures, 10)), request);
   REQUIRE(ranked.best.ids.size() == 5);
   for (const uint32_t label : ranked.best.ids) {
     const uint32_t position = model->PositionOf(label);
@@ -392,7 +392,7 @@ TEST_CASE("ranker: rows in int8 only give nearly the same scores") {
   RankRequest request;
   for (const ModelSearch search : {ModelSearch::kExact, ModelSearch::kScan}) {
     request.search = search;
-    const TopKReply best = ranker.Rank(ranker.Embed(samples), request).best;
+    const TopKReply best = ranker.Rank(*ranker.Embed(samples), request)->best;
     for (uint32_t i = 0; i < samples.rows(); ++i) {
       const std::vector<double> logits = kOdd.Logits(samples, i);
       const std::vector<uint32_t> order = SmallModel::Order(logits);

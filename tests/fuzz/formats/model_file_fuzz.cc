@@ -57,10 +57,11 @@ void MendChecksums(std::string* file) {
   std::memcpy(file->data() + tail + sizeof(length), &sum, sizeof(sum));
 }
 
-// As `dslide serve` does: whatever the arrays hold, scores may be wrong, and nothing else.
-void Ask(const std::shared_ptr<const Model>& model) {
+// As `dslide serve` does: whatever the arrays hold, scores may be wrong, and nothing else. Returns
+// false if damage was found.
+bool Ask(const std::shared_ptr<const Model>& model) {
   const ModelInfo& info = model->info();
-  if (model->positions() > kMostPositions) return;
+  if (model->positions() > kMostPositions) return true;
   SparseRows rows;
   if (info.features() > 0) {
     rows.ids = {0};
@@ -68,13 +69,16 @@ void Ask(const std::shared_ptr<const Model>& model) {
   }
   rows.EndRow();
   Ranker ranker(model, BestKernels());
-  const Matrix hidden = ranker.Embed(rows);
+  const Result<Matrix> hidden = ranker.Embed(rows);
+  if (!fuzz::Accepted(hidden)) return false;
   for (const ModelSearch search : {ModelSearch::kExact, ModelSearch::kScan, ModelSearch::kIndex}) {
-    const RankedLabels ranked = ranker.Rank(hidden, {.search = search, .probabilities = true});
-    for (const uint32_t label : ranked.best.ids) DSLIDE_CHECK(label < info.labels());
+    const auto ranked = ranker.Rank(*hidden, {.search = search, .probabilities = true});
+    if (!fuzz::Accepted(ranked)) return false;
+    for (const uint32_t label : ranked->best.ids) DSLIDE_CHECK(label < info.labels());
   }
   (void)model->LabelId(model->LabelName(info.labels() - 1));
   (void)model->OwnLabels(rows.ids);
+  return true;
 }
 
 bool Open(std::string_view file, ModelMemory memory) {
@@ -83,8 +87,7 @@ bool Open(std::string_view file, ModelMemory memory) {
   (void)fuzz::Accepted(VerifyModelFile(path));
   const Result<std::shared_ptr<const Model>> model = OpenModelFile(path, memory);
   if (!fuzz::Accepted(model)) return false;
-  Ask(*model);
-  return true;
+  return Ask(*model);
 }
 
 bool Run(std::string_view input) {

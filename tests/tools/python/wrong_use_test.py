@@ -136,6 +136,15 @@ class WrongUse(unittest.TestCase):
             self.model.save(path)
             os.truncate(path, os.path.getsize(path) - 10)
             self.refuses("damaged", Classifier.load, path)
+            self.model.save(path)
+            with open(path, "r+b") as file:  # a byte of a large section, which load() does not read
+                file.seek(64)
+                byte = file.read(1)[0]
+                file.seek(64)
+                file.write(bytes([byte ^ 1]))
+            damaged = Classifier.load(path)
+            self.refuses("model.dslide: damaged .input.", damaged.predict, self.X)
+            self.refuses("model.dslide: damaged .input.", damaged.save, path)
             for notes in ("no JSON", "5", '{"python": 5}', '{"python": {}}',
                           '{"python": {"params": {"new": 1}, "form": "one", "dtype": "<i8", '
                           '"classes": [0, 1, 2, 3]}}',

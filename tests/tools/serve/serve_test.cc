@@ -5,6 +5,9 @@
 #include <future>
 #include <set>
 
+#include "common/model/model_file.h"
+#include "tests/support/change_byte.h"
+#include "tests/support/temp_directory.h"
 #include "tests/tools/serve/serve_fixture.h"
 
 namespace dslide::serve_test {
@@ -525,6 +528,24 @@ TEST_CASE("serve: threads that have nothing to do keep no model that was replace
   for (int i = 0; i < 20; ++i) serve.Predict(R"({"features": {"1": 1}})");
   serve.service().SetModel(small.Build());
   CHECK(gone.get_future().wait_for(std::chrono::minutes(1)) == std::future_status::ready);
+}
+
+TEST_CASE("serve: damage that is met while it predicts gives 500, and no answer") {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/m.dslide";
+  REQUIRE(WriteModelFile(*SmallModel(30, 24, 500, 1).Build(), path).ok());
+  testing::ChangeByte(path, 64, 1);  // the first section, input
+  auto model = OpenModelFile(path, ModelMemory::kMapped);
+  REQUIRE(model.ok());
+  ServeFixture serve(*model);
+  const std::string body = R"({"features": {"1": 1}})";
+  for (int again = 0; again < 2; ++again) {
+    const auto answer = serve.Post("/predict", body);
+    CHECK(answer.status == 500);
+    CHECK(answer.json["error"] == "the model's file is damaged; the server's log says where");
+  }
+  serve.service().SetModel(SmallModel(30, 24, 500, 1).Build());
+  CHECK(serve.Post("/predict", body).status == 200);
 }
 
 TEST_CASE("serve: more requests than may wait get 503, and so do those that waited too long") {

@@ -19,7 +19,7 @@ const SmallModel kOther(12, 10, 70, 2);
 
 TopKReply Best(const std::shared_ptr<const Model>& model) {
   Ranker ranker(model, BestKernels());
-  return ranker.Rank(ranker.Embed(SmallSamples(5, 12, 3)), {}).best;
+  return ranker.Rank(*ranker.Embed(SmallSamples(5, 12, 3)), {})->best;
 }
 
 TEST_CASE(

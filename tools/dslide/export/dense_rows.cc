@@ -36,6 +36,7 @@ Result<DenseRows> DenseRows::Of(const Model& model) {
         "the model file has its neurons in int8 only; export the run directory, or a model file "
         "that was exported with --rows bf16");
   }
+  DSLIDE_RETURN_IF_ERROR(model.CheckAll());
   return DenseRows(model);
 }
 

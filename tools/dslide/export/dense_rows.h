@@ -19,7 +19,7 @@ using ByteSink = std::function<void(std::string_view bytes)>;
 // Views a model, which must outlive it. Immutable.
 class DenseRows {
  public:
-  // A model whose neurons are in int8 only is an error (kBadInput).
+  // A model whose neurons are in int8 only is an error (kBadInput), and so is a damaged model file.
   static Result<DenseRows> Of(const Model& model);
 
   const Model& model() const { return *model_; }

@@ -33,6 +33,7 @@ Status WriteWord2Vec(const Model& model, bool binary, const std::string& path) {
                     "with a vocabulary)",
                     path));
   }
+  DSLIDE_RETURN_IF_ERROR(model.Check(model.arrays().input));
   Result<OutputFile> file = OutputFile::Create(path);
   DSLIDE_RETURN_IF_ERROR(file);
   const std::vector<std::string>& names = preprocessor->vectorizer().vocabulary().names;

@@ -161,7 +161,9 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
       return BadInput(
           fmt::format("--search lsh: {} has no hash tables; name the run directory", directory_));
     }
-    return RankByFile(features, k, search, exclude_own_features, false).best;
+    Result<RankedLabels> ranked = RankByFile(features, k, search, exclude_own_features, false);
+    DSLIDE_RETURN_IF_ERROR(ranked);
+    return std::move(ranked->best);
   }
   Result<Matrix> hidden = Embed(features);
   DSLIDE_RETURN_IF_ERROR(hidden);
@@ -179,8 +181,8 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
   return std::get<TopKReply>(std::move(*ranked));
 }
 
-RankedLabels Inference::RankWithProbabilities(const SparseRows& features, uint32_t k, Search search,
-                                              bool exclude_own_features) {
+Result<RankedLabels> Inference::RankWithProbabilities(const SparseRows& features, uint32_t k,
+                                                      Search search, bool exclude_own_features) {
   DSLIDE_CHECK(pool_ == nullptr && search != Search::kLsh);
   return RankByFile(features, k, search, exclude_own_features, true);
 }
@@ -223,10 +225,10 @@ std::vector<uint32_t> Inference::OwnLabels(std::span<const uint32_t> features) c
   return {features.begin(), features.end()};
 }
 
-RankedLabels Inference::RankByFile(const SparseRows& features, uint32_t k, Search search,
-                                   bool exclude_own_features, bool probabilities) {
+Result<RankedLabels> Inference::RankByFile(const SparseRows& features, uint32_t k, Search search,
+                                           bool exclude_own_features, bool probabilities) {
   const size_t rows = features.rows();
-  std::vector<RankedLabels> parts(rankers_.size());
+  std::vector<Result<RankedLabels>> parts(rankers_.size(), RankedLabels());
   InParallel(rankers_.size(), [&](size_t part) {
     SparseRows own;
     std::vector<LabelFilter> filters;
@@ -245,11 +247,17 @@ RankedLabels Inference::RankByFile(const SparseRows& features, uint32_t k, Searc
     request.search = search == Search::kExact ? ModelSearch::kExact : ModelSearch::kScan;
     request.filters = filters;
     request.probabilities = probabilities;
-    parts[part] = rankers_[part].Rank(rankers_[part].Embed(own), request);
+    const Result<Matrix> hidden = rankers_[part].Embed(own);
+    if (hidden.ok()) {
+      parts[part] = rankers_[part].Rank(*hidden, request);
+    } else {
+      parts[part] = hidden.error();
+    }
   });
   RankedLabels all;
-  for (const RankedLabels& part : parts) {
-    for (size_t i = 0; i + 1 < part.best.offsets.size(); ++i) part.AppendRow(i, &all);
+  for (const Result<RankedLabels>& part : parts) {
+    DSLIDE_RETURN_IF_ERROR(part);
+    for (size_t i = 0; i + 1 < part->best.offsets.size(); ++i) part->AppendRow(i, &all);
   }
   return all;
 }

@@ -55,8 +55,8 @@ class Inference {
   Result<TopKReply> Rank(const SparseRows& features, uint32_t k, Search search,
                          bool exclude_own_features);
   // As Rank(), with probabilities (RankedLabels). REQUIRES a model by LoadAsServed(), and not kLsh.
-  RankedLabels RankWithProbabilities(const SparseRows& features, uint32_t k, Search search,
-                                     bool exclude_own_features);
+  Result<RankedLabels> RankWithProbabilities(const SparseRows& features, uint32_t k, Search search,
+                                             bool exclude_own_features);
 
   // The activations h of samples, [rows x H], whose values are as in data files: train.normalize is
   // applied here. REQUIRES a checkpoint, and feature ids below D.
@@ -76,8 +76,8 @@ class Inference {
   static Result<std::unique_ptr<Inference>> LoadCheckpoint(const std::string& path,
                                                            bool with_label_names);
   std::vector<uint32_t> OwnLabels(std::span<const uint32_t> features) const;
-  RankedLabels RankByFile(const SparseRows& features, uint32_t k, Search search,
-                          bool exclude_own_features, bool probabilities);
+  Result<RankedLabels> RankByFile(const SparseRows& features, uint32_t k, Search search,
+                                  bool exclude_own_features, bool probabilities);
 
   Status LoadDense();
 

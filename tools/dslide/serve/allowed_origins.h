@@ -32,8 +32,8 @@ class AllowedOrigins {
 
   // The further headers of a response to the request.
   HttpResponse::Headers HeadersFor(const HttpRequest& request) const;
-  // The response to a request of a page that may not send it: its origin is neither one of these nor
-  // this server's own. Nullopt: it may, or the request is not of a page.
+  // The response to a request of a page that may not send it: its origin is neither one of these
+  // nor this server's own. Nullopt: it may, or the request is not of a page.
   std::optional<HttpResponse> Refuse(const HttpRequest& request) const;
   // The answer to a preflight of a page that may send requests; nullopt: the request is not a
   // preflight.

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/math/kernels.h"
@@ -59,6 +60,7 @@ class PredictionService::Worker {
   void Use(std::shared_ptr<const Model> model) {
     if (model == model_) return;
     encoder_.reset();
+    damage_is_logged_ = false;
     model_ = std::move(model);
     ranker_.emplace(model_, BestKernels());
     if (model_->preprocessor() != nullptr) encoder_.emplace(*model_->preprocessor());
@@ -92,11 +94,25 @@ class PredictionService::Worker {
     std::erase_if(together_, [this](const Asked& asked) { return RefusedLate(asked.job); });
     for (const ModelSearch search :
          {ModelSearch::kIndex, ModelSearch::kScan, ModelSearch::kExact}) {
-      Predict(search);
+      if (const Status predicted = Predict(search); !predicted.ok()) {
+        RefuseAll(predicted.error());
+        return;
+      }
     }
     for (const Asked& asked : together_) {
       service_.Answer(asked.job, asked.job.dialect->Answer(*model_, service_.options_.name,
                                                            asked.request, asked.predictions));
+    }
+    together_.clear();
+  }
+
+  // A model that cannot be read gives no answer rather than a wrong one. Clients are not told where
+  // the file lies.
+  void RefuseAll(const Error& why) {
+    if (!damage_is_logged_) LogWarning(why.message + "; requests get 500");
+    damage_is_logged_ = true;
+    for (const Asked& asked : together_) {
+      Refuse(asked.job, {500, "the model's file is damaged; the server's log says where"});
     }
     together_.clear();
   }
@@ -192,7 +208,7 @@ class PredictionService::Worker {
     return ids;
   }
 
-  void Predict(ModelSearch search) {
+  Status Predict(ModelSearch search) {
     places_.clear();
     for (Asked& asked : together_) {
       if (asked.request.search.value_or(service_.options_.search) != search) continue;
@@ -200,11 +216,12 @@ class PredictionService::Worker {
     }
     for (size_t begin = 0; begin < places_.size(); begin += kMostRanked) {
       const size_t count = std::min(kMostRanked, places_.size() - begin);
-      Rank(std::span(places_).subspan(begin, count), search);
+      DSLIDE_RETURN_IF_ERROR(Rank(std::span(places_).subspan(begin, count), search));
     }
+    return {};
   }
 
-  void Rank(std::span<const Place> places, ModelSearch search) {
+  Status Rank(std::span<const Place> places, ModelSearch search) {
     SparseRows features;
     std::vector<LabelFilter> filters;
     std::vector<uint32_t> own_k;
@@ -224,17 +241,22 @@ class PredictionService::Worker {
     ranked.search = search;
     ranked.probabilities = true;
     ranked.filters = filters;
-    const RankedLabels ranking = ranker_->Rank(ranker_->Embed(features), ranked);
+    const Result<Matrix> hidden = ranker_->Embed(features);
+    DSLIDE_RETURN_IF_ERROR(hidden);
+    const Result<RankedLabels> ranking = ranker_->Rank(*hidden, ranked);
+    DSLIDE_RETURN_IF_ERROR(ranking);
     service_.metrics_.Ranked(places.size());
     for (size_t i = 0; i < places.size(); ++i) {
       const PredictionRequest& request = places[i].asked->request;
       auto& predictions = places[i].asked->predictions[places[i].sample];
-      for (uint32_t e = ranking.best.offsets[i]; e < ranking.best.offsets[i + 1]; ++e) {
-        const float probability = ranking.probabilities[e];
+      const TopKReply& best = ranking->best;
+      for (uint32_t e = best.offsets[i]; e < best.offsets[i + 1]; ++e) {
+        const float probability = ranking->probabilities[e];
         if (probability < request.threshold) break;
-        predictions.push_back({ranking.best.ids[e], ranking.best.scores[e], probability});
+        predictions.push_back({best.ids[e], best.scores[e], probability});
       }
     }
+    return {};
   }
 
   void Encode(const AskedSample& sample, SparseRows* rows) {
@@ -257,9 +279,10 @@ class PredictionService::Worker {
   std::shared_ptr<const Model> model_;
   std::optional<Ranker> ranker_;
   std::optional<Preprocessor::Encoder> encoder_;
-  uint64_t models_ = 0;          // that were set until it has taken model_
-  std::vector<Asked> together_;  // that are to be answered next
-  std::vector<Place> places_;    // in these
+  bool damage_is_logged_ = false;  // of model_
+  uint64_t models_ = 0;            // that were set until it has taken model_
+  std::vector<Asked> together_;    // that are to be answered next
+  std::vector<Place> places_;      // in these
 };
 
 PredictionService::PredictionService(Options options, std::shared_ptr<const Model> model,

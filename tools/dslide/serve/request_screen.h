@@ -18,8 +18,9 @@ class RequestScreen {
   RequestScreen(std::string token, AllowedOrigins origins, AllowedHosts hosts = {})
       : token_(std::move(token)), origins_(std::move(origins)), hosts_(std::move(hosts)) {}
 
-  // The response to a request that does not reach the router: a preflight, one of another host or of
-  // a page that may not send it, or one without the token. Nullopt: the router handles the request.
+  // The response to a request that does not reach the router: a preflight, one of another host or
+  // of a page that may not send it, or one without the token. Nullopt: the router handles the
+  // request.
   std::optional<HttpResponse> Answer(const HttpRequest& request) const;
   HttpResponse::Headers HeadersFor(const HttpRequest& request) const {
     return origins_.HeadersFor(request);

@@ -138,6 +138,7 @@ Status Neighbours(const ParsedArguments& arguments) {
   options.index = false;
   const auto model = LoadModel(named->path, options);
   DSLIDE_RETURN_IF_ERROR(model);
+  DSLIDE_RETURN_IF_ERROR((*model)->Check((*model)->arrays().input));
   Result<WordVectors> vectors = WordVectors::Of(*model);
   if (!vectors.ok()) {
     return BadInput(fmt::format("{}: {}", named->path, vectors.error().message));

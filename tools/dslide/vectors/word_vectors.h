@@ -23,7 +23,8 @@ struct Neighbour {
 // Immutable; any number of threads may use it.
 class WordVectors {
  public:
-  // A model of numbers, or one whose text became hashes, has no names: kBadInput.
+  // A model of numbers, or one whose text became hashes, has no names: kBadInput. REQUIRES that the
+  // model's input has been checked (Model::Check).
   static Result<WordVectors> Of(std::shared_ptr<const Model> model);
 
   uint32_t size() const { return static_cast<uint32_t>(names().size()); }  // V

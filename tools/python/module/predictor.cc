@@ -44,16 +44,18 @@ class Predictor::Thread {
       const Status read = Read(samples, i, &features);
       if (!read.ok()) return BadInput(fmt::format("sample {}: {}", i, read.error().message));
     }
-    const Matrix hidden = ranker_.Embed(features);
+    const Result<Matrix> hidden = ranker_.Embed(features);
+    DSLIDE_RETURN_IF_ERROR(hidden);
     for (size_t i = begin; i < end; ++i) {
-      const float* h = hidden.row(i - begin);
-      if (!std::all_of(h, h + hidden.cols, [](float x) { return std::isfinite(x); })) {
+      const float* h = hidden->row(i - begin);
+      if (!std::all_of(h, h + hidden->cols, [](float x) { return std::isfinite(x); })) {
         return BadInput(fmt::format("sample {}: its values are too large", i));
       }
     }
-    RankedLabels ranking = ranker_.Rank(hidden, request);
+    Result<RankedLabels> ranking = ranker_.Rank(*hidden, request);
+    DSLIDE_RETURN_IF_ERROR(ranking);
     const size_t k = std::min(request.k, ranker_.model().live_labels());
-    if (ranking.best.ids.size() != (end - begin) * k) {
+    if (ranking->best.ids.size() != (end - begin) * k) {
       return BadInput(fmt::format("samples {} to {}: logits that are no numbers", begin, end - 1));
     }
     return ranking;

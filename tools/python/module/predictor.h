@@ -26,7 +26,7 @@ using JsonLines = std::vector<std::string>;
 using Samples = std::variant<NumberRows, JsonLines>;
 
 // Immutable; any number of threads may use it. Every call has threads of its own, with a Ranker
-// each. Errors (kBadInput) name the sample.
+// each. Errors (kBadInput) name the sample, or the model file if it is damaged.
 class Predictor {
  public:
   explicit Predictor(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
