@@ -23,7 +23,7 @@ LAYERS = [
     ("common", [], """
         common/base common/stem common/config common/data common/data/measures common/data/numbers common/text/records common/text common/math
         common/math/int8 common/math/reproducible common/checkpoint common/balance
-        common/security common/wire common/run common/idle common/model common/net common/app"""),
+        common/security common/wire common/run common/idle common/model common/http common/net common/app"""),
     ("server", ["common"], """
         server/rows/tier server/rows server/model/lsh server/model/sampling server/model server/executor/batches server/executor/slots
         server/executor/state server/executor server/storage server/base server/gate server/migration
@@ -46,7 +46,7 @@ PURE = ["server/base", "server/gate", "server/migration", "server/core", "server
         "server/executor/batches", "server/executor/slots", "server/executor/state",
         "server/model", "server/rows", "scheduler/core", "scheduler/base", "scheduler/members", "scheduler/leases", "scheduler/balance",
         "scheduler/checkpoints", "scheduler/plan", "scheduler/pass"]
-IMPURE = ["common/net", "common/app"]
+IMPURE = ["common/http", "common/net", "common/app"]
 
 
 def allowed_folders():

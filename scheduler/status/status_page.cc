@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/address.h"
-#include "common/net/allowed_hosts.h"
+#include "common/http/allowed_hosts.h"
 #include "common/net/local_address.h"
 #include "common/security/token.h"
 #include "pages.h"

@@ -17,7 +17,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "common/net/http_server.h"
+#include "common/http/http_server.h"
 
 namespace dslide {
 

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "common/data/text_stream.h"
-#include "common/net/allowed_hosts.h"
+#include "common/http/allowed_hosts.h"
 #include "tools/dslide/serve/json_request.h"
 #include "tools/dslide/serve/tensor.h"
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/net/http_server.h"
+#include "common/http/http_server.h"
 
 namespace dslide {
 

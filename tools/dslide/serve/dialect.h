@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "common/http/http_server.h"
 #include "common/model/model.h"
-#include "common/net/http_server.h"
 #include "tools/dslide/serve/prediction.h"
 
 namespace dslide {

@@ -19,8 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/http/http_server.h"
 #include "common/model/model.h"
-#include "common/net/http_server.h"
 #include "tools/dslide/serve/dialect.h"
 #include "tools/dslide/serve/serve_metrics.h"
 

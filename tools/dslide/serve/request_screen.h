@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "common/net/allowed_hosts.h"
-#include "common/net/http_server.h"
+#include "common/http/allowed_hosts.h"
+#include "common/http/http_server.h"
 #include "tools/dslide/serve/allowed_origins.h"
 
 namespace dslide {

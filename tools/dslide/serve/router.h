@@ -4,7 +4,7 @@
 #include <atomic>
 #include <string>
 
-#include "common/net/http_server.h"
+#include "common/http/http_server.h"
 #include "tools/dslide/serve/prediction_service.h"
 #include "tools/dslide/serve/serve_metrics.h"
 

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "common/net/http_server.h"
+#include "common/http/http_server.h"
 #include "tools/dslide/serve/json_request.h"
 #include "tools/dslide/serve/prediction.h"
 

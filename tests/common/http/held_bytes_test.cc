@@ -1,4 +1,4 @@
-#include "common/net/held_bytes.h"
+#include "common/http/held_bytes.h"
 
 #include <doctest/doctest.h>
 

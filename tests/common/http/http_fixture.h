@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "common/net/http_server.h"
+#include "common/http/http_server.h"
 
 namespace dslide::http_server_test {
 

@@ -1,4 +1,4 @@
-#include "common/net/allowed_hosts.h"
+#include "common/http/allowed_hosts.h"
 
 #include <doctest/doctest.h>
 

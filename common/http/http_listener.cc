@@ -1,4 +1,4 @@
-#include "common/net/http_listener.h"
+#include "common/http/http_listener.h"
 
 #include <fmt/core.h>
 #include <netdb.h>

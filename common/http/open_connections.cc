@@ -1,4 +1,4 @@
-#include "common/net/open_connections.h"
+#include "common/http/open_connections.h"
 
 #include <sys/socket.h>
 

@@ -1,4 +1,4 @@
-#include "common/net/http_server.h"
+#include "common/http/http_server.h"
 
 #include <fmt/core.h>
 #include <microhttpd.h>
@@ -23,9 +23,9 @@
 
 #include "common/base/address.h"
 #include "common/base/process.h"
-#include "common/net/held_bytes.h"
-#include "common/net/http_listener.h"
-#include "common/net/open_connections.h"
+#include "common/http/held_bytes.h"
+#include "common/http/http_listener.h"
+#include "common/http/open_connections.h"
 
 namespace dslide {
 namespace {

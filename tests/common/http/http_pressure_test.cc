@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/common/net/http_fixture.h"
+#include "tests/common/http/http_fixture.h"
 
 namespace dslide::http_server_test {
 namespace {

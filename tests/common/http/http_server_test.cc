@@ -1,4 +1,4 @@
-#include "common/net/http_server.h"
+#include "common/http/http_server.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "tests/common/net/http_fixture.h"
+#include "tests/common/http/http_fixture.h"
 
 namespace dslide::http_server_test {
 namespace {
