@@ -87,7 +87,7 @@ std::vector<int64_t> ServerLinks::SilencesUs(int64_t silence_us, int64_t batch_u
     double slowest_us = 0;
     bool has_others = false;
     for (size_t other = 0; other < links_.size(); ++other) {
-      if (other == s || links_[other].useful < kProof) continue;
+      if (other == s || links_[other].useful < kKnown) continue;
       slowest_us = std::max(slowest_us, links_[other].meter.round_trip_us());
       has_others = true;
     }

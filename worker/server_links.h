@@ -55,6 +55,7 @@ class ServerLinks {
  private:
   static constexpr int64_t kProbeUs = 2'000'000;  // half a window of the meter
   static constexpr uint32_t kProof = 500;
+  static constexpr uint32_t kKnown = 20;  // answers of use, whose round trips say something
   static constexpr int64_t kFirstRoundTrips = 20;
   static constexpr int64_t kSlowBatches = 4;
   static constexpr int64_t kFirstSilenceUs = 1'000'000;

@@ -42,11 +42,23 @@ TEST_CASE("a vacant seat goes to the spare that asks for its name, else to the f
   run.Add(5, "x");
   run.Add(6, "b");
   run.plan.servers = {{"a", "", {1}}, {"b", "", {2}}, {"c", "", {3}}};
-  const auto servers = ChooseServers(run.plan, run.roster, 3);
+  const auto servers = ChooseServers(run.plan, run.roster, 3, false);
   CHECK(run.Names(servers) == std::vector<std::string>{"a", "b", "x"});
   CHECK(servers[2].seat == 2);
   run.roster.Remove({5});
-  CHECK(run.Names(ChooseServers(run.plan, run.roster, 3)) == std::vector<std::string>{"a", "b"});
+  CHECK(run.Names(ChooseServers(run.plan, run.roster, 3, false)) ==
+        std::vector<std::string>{"a", "b"});
+}
+
+TEST_CASE("while newcomers rest a spare comes in only where there are too few servers") {
+  Setup run;
+  run.Add(1, "a");
+  run.roster.Find({1})->seated = true;
+  run.Add(5, "x");
+  run.plan.servers = {{"a", "", {1}}, {"b", "", {2}}};
+  CHECK(run.Names(ChooseServers(run.plan, run.roster, 1, true)) == std::vector<std::string>{"a"});
+  CHECK(run.Names(ChooseServers(run.plan, run.roster, 2, true)) ==
+        std::vector<std::string>{"a", "x"});
 }
 
 TEST_CASE("more spares join until there are enough servers") {
@@ -54,7 +66,7 @@ TEST_CASE("more spares join until there are enough servers") {
   run.Add(5, "x");
   run.Add(6, "y");
   run.plan.servers = {{"a", "", {1}}};
-  const auto servers = ChooseServers(run.plan, run.roster, 2);
+  const auto servers = ChooseServers(run.plan, run.roster, 2, false);
   REQUIRE(servers.size() == 2);
   CHECK(servers[0].seat == 0);
   CHECK_FALSE(servers[1].seat);
@@ -88,7 +100,7 @@ TEST_CASE("slots of a seat that nobody takes are shared by the others") {
   run.roster.Find({1})->seated = true;
   run.plan.servers = {{"a", "", {1}}, {"b", "", {2}}};
   run.plan.slot_owner = {0, 0, 1, 1};
-  const auto servers = ChooseServers(run.plan, run.roster, 1);
+  const auto servers = ChooseServers(run.plan, run.roster, 1, false);
   CHECK(Place(servers, run.plan, nullptr, run.loads, 4).slot_owner ==
         std::vector<uint16_t>{0, 0, 0, 0});
 }

@@ -19,6 +19,7 @@ struct Fixture : PartFixture {
   }
   static ActiveReply Reply(std::vector<float> log_sums, std::vector<float> targets) {
     ActiveReply reply;
+    reply.sum_exp.assign(log_sums.size(), 1);
     reply.max = std::move(log_sums);
     reply.target_logit = std::move(targets);
     return reply;
