@@ -29,11 +29,11 @@ bool AccessControl::Refresh(int64_t now_s) {
     LogWarning(read.error().message + "; the keys of before hold");
   }
   const Result<std::vector<std::string>> lifted = keys_.LiftUnfounded();
-  if (!lifted.ok()) LogWarning(lifted.error().message + "; its quarantines go on");
+  if (!lifted.ok()) LogWarning(lifted.error().message + "; the quarantines in it continue");
   for (const std::string& name : lifted.ok() ? *lifted : std::vector<std::string>()) {
     LogWarning(fmt::format(
-        "the key {} is no longer in quarantine: that rested on the word of a server whose key was "
-        "revoked or is in quarantine itself",
+        "the quarantine of the key {} has ended: the key of an accuser was revoked or is in "
+        "quarantine itself",
         name));
   }
   AccessList valid = Valid(now_s);

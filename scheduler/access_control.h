@@ -43,8 +43,8 @@ class AccessControl {
   // Forgets members that have left.
   void KeepOnly(const Roster& roster);
 
-  // Writes that the member's key does not count from now on, whoever has it, and on the word of
-  // which servers' keys, by their fingerprints. Call Refresh() next.
+  // Writes that the member's key does not count from now on, for any member that has it, and the
+  // fingerprints of its accusers' keys. Call Refresh() next.
   void Quarantine(Incarnation member, std::vector<uint32_t> accusers, int64_t now_s);
   // The members whose keys do not count any more.
   std::vector<Incarnation> Outcasts(const Roster& roster) const;

@@ -341,7 +341,7 @@ void BatchFlight::Advance() {
   }
 }
 
-// Of the servers that give them, in the order of the plan.
+// Reports the receipts of the servers that give receipts, in the order of the plan.
 void BatchFlight::ReportReceipts() {
   const bool trains = kind_ == LeaseKind::kTrain;
   done_.receipts.clear();

@@ -112,7 +112,7 @@ class BatchFlight {
   std::vector<float> weights_;          // [B] of the samples' losses; empty: all 1
   std::vector<std::optional<Body>> replies_;  // [servers]
   struct Receipt {
-    uint64_t receipt = 0;  // 0: it has not come
+    uint64_t receipt = 0;  // 0 before it comes
     double loss_part = 0;
   };
   std::vector<Receipt> receipts_;  // [servers]

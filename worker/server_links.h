@@ -44,7 +44,7 @@ class ServerLinks {
   void Describe(Heartbeat* beat) const;
   // Adds the silent servers to `beat`, and a line to `notices` for each that fell silent. A server
   // is silent when it has answered nothing for twice cluster.request_timeout_ms, or nothing of use
-  // for a fifth of it. Of a server that has given fewer than kProof answers of use, the time is
+  // for a fifth of it. For a server that has given fewer than kProof answers of use, the time is
   // kFirstRoundTrips round trips of the slowest other link or kSlowBatches times the longest batch,
   // and at least kFirstSilenceUs, or kConnectUs before its first answer. The scheduler is told of a
   // server without answers only while others answer; when none answers, the worker's own network

@@ -26,9 +26,9 @@ std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->s
 constexpr size_t kMostShardFiles = 1 << 17;  // of RocksDB's 64 MB: 8 TB
 constexpr uint64_t kMostShardBytes = uint64_t{1} << 50;
 
-// What follows the FlatBuffer: its XXH3, least byte first, and these 8 bytes. The FlatBuffer says
-// that they follow, so that no single byte that changes makes a manifest look like one of an
-// earlier version, which has no checksum.
+// A trailer follows the FlatBuffer: its XXH3, least byte first, and these 8 bytes. The FlatBuffer
+// says that the trailer follows, so that no single byte that changes makes a manifest look like one
+// of an earlier version, which has no checksum.
 static_assert(std::endian::native == std::endian::little);
 constexpr std::string_view kChecksumMark = "DSLMsum\n";
 constexpr size_t kTrailerBytes = sizeof(uint64_t) + kChecksumMark.size();
@@ -56,10 +56,10 @@ const wire::Manifest* StoredIn(std::string_view file) {
 
 std::string WhyNoShard(const ManifestShard& shard) {
   if (!IsPlainFileName(shard.directory)) {
-    return fmt::format("{} is no name of a shard", Printable(shard.directory));
+    return fmt::format("{} is not the name of a shard", Printable(shard.directory));
   }
   if (shard.server.find('\0') != std::string::npos) {
-    return fmt::format("{} is no name of a server", Printable(shard.server));
+    return fmt::format("{} is not the name of a server", Printable(shard.server));
   }
   if (shard.files.size() > kMostShardFiles) {
     return fmt::format("{} files are too many for a shard", shard.files.size());
@@ -67,7 +67,7 @@ std::string WhyNoShard(const ManifestShard& shard) {
   uint64_t bytes = 0;
   for (const ShardFile& file : shard.files) {
     if (!IsPlainFileName(file.name)) {
-      return fmt::format("{} is no name of a file in a shard", Printable(file.name));
+      return fmt::format("{} is not the name of a file in a shard", Printable(file.name));
     }
     if (file.bytes > kMostShardBytes || bytes > kMostShardBytes) {
       return fmt::format("{}: {} bytes are too many for a shard", file.name, file.bytes);
@@ -152,8 +152,8 @@ Result<Manifest> ReadManifest(const std::string& directory) {
                                 stored.format(), kManifestFormat));
   }
   if (const std::string name = Text(stored.name()); !name.empty() && !IsPlainFileName(name)) {
-    return BadInput(
-        fmt::format("{}: damaged or forged: {} is no name of a checkpoint", path, Printable(name)));
+    return BadInput(fmt::format("{}: damaged or forged: {} is not the name of a checkpoint", path,
+                                Printable(name)));
   }
   Manifest manifest;
   manifest.run = {stored.run_id()};

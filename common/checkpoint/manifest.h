@@ -62,7 +62,7 @@ bool HasManifest(const std::string& directory);
 
 // Errors (kBadInput) name the file and say whether it is missing, damaged, of another format, or
 // names files outside of the checkpoint. A manifest of an earlier version has no checksum: damage
-// of it is found only if it is no valid manifest any more.
+// to it is found only if it makes the manifest invalid.
 Result<Manifest> ReadManifest(const std::string& directory);
 
 // `path` if it is a checkpoint itself, otherwise the newest complete checkpoint in it.

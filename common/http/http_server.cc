@@ -308,7 +308,7 @@ struct HttpServer::Impl {
     return Refused(413, fmt::format("a request has at most {} bytes", limits.body_bytes));
   }
 
-  // Of a body that is refused.
+  // Bytes of a refused body that are read; a client that sends more is disconnected.
   size_t MostRead() const { return 2 * limits.body_bytes + kReadOn; }
 
   // When all of the request has come, and again when a connection is resumed.

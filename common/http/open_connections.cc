@@ -10,7 +10,7 @@ namespace dslide {
 void OpenConnections::Add(const void* id, int socket, int64_t now_ms) {
   const std::lock_guard lock(mutex_);
   if (open_.size() >= limits_.connections) CloseLongestWaiting();
-  // No place would be left for who waits in the kernel's queue.
+  // Without a free place the server would accept no client that waits in the kernel's queue.
   if (open_.size() + 2 >= 2 * limits_.connections) CloseOldestResponse();
   open_[id] = {.socket = socket, .since_ms = now_ms, .waits_since_ms = now_ms, .number = ++come_};
 }

@@ -41,8 +41,8 @@ constexpr char kNotes[] = "notes";
 constexpr char kLabelNames[] = "label_names";  // each with a line end
 // Nearly all of the file. What they hold can make scores wrong, and nothing else.
 constexpr std::array<std::string_view, 3> kLargeSections = {"input", "rows", "weights"};
-// Of a large section, with a checksum each: as much as the kernel reads ahead for a page of a
-// mapped file, or less. Checksums take 1/8192 of the file.
+// Bytes of a large section that one checksum covers: at most as many as the kernel reads ahead for
+// a page of a mapped file. Checksums take 1/8192 of the file.
 constexpr size_t kCheckedBytes = size_t{64} << 10;
 constexpr size_t kTailBytes = 2 * sizeof(uint64_t) + kMagicBytes;
 
@@ -207,7 +207,7 @@ class Reader {
     return std::string_view();
   }
 
-  // Of all sections, or of those that are not large.
+  // Checks the checksums of all sections, or only those of sections that are not large.
   Status CheckSums(bool with_large) const {
     for (const wire::ModelSection* section : *description_->sections()) {
       if (section->name() == nullptr) return Damaged("its description");

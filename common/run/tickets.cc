@@ -11,7 +11,7 @@ namespace {
 
 enum class Purpose : uint8_t { kTicket = 1, kReceipt = 2, kReceiptKey = 3 };
 
-// What is signed or hashed: 40 bytes, numbers little-endian.
+// The bytes that are signed or hashed: 40, numbers little-endian.
 struct Statement {
   explicit Statement(Purpose purpose) : what(static_cast<uint64_t>(purpose)) {}
   Statement(Purpose purpose, LeaseKind kind, const BatchId& of)

@@ -3,9 +3,9 @@
 // schema/PROTOCOL.md). Workers carry them from one side to the other.
 //
 // A ticket is the scheduler's signature, by a key that each incarnation of the scheduler draws. A
-// server has the key that checks tickets, which makes none. A receipt is a hash under a key that
-// the scheduler derives for one server and tells to that server alone. So nothing that a server has
-// been told speaks for the scheduler, or for another server. All functions are pure.
+// server has the key that checks tickets, which cannot make tickets. A receipt is a hash under a
+// key that the scheduler derives for one server and tells to that server alone. So nothing that a
+// server has been told speaks for the scheduler, or for another server. All functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@
 
 namespace dslide {
 
-// What a server is told to check tickets and to make its receipts.
+// The keys by which a server checks tickets and makes its receipts; the scheduler tells it both.
 struct ServerKeys {
   VerifyKey tickets;
   HashKey receipts = {};
   bool operator==(const ServerKeys&) const = default;
 };
 
-// Of a batch in a lease. It holds as long as the scheduler and the worker live.
+// The ticket of a batch in a lease. It holds as long as the scheduler and the worker live.
 Bytes TicketOf(const SigningKey& key, Incarnation worker, LeaseKind kind, const BatchId& batch);
 bool IsTicket(const VerifyKey& key, const Bytes& ticket, Incarnation worker, LeaseKind kind,
               const BatchId& batch);
@@ -36,11 +36,11 @@ bool IsTicket(const VerifyKey& key, const Bytes& ticket, Incarnation worker, Lea
 // The key of a server's receipts, from the scheduler's secret: SipHash-2-4 in counter mode.
 HashKey ReceiptKeyOf(const HashKey& secret, Incarnation server);
 
-// What a receipt says of the batch's loss where the server does not know its part.
+// The loss part in a receipt of a server that does not know its part of the batch's loss.
 constexpr double kUnknownLossPart = std::numeric_limits<double>::max();
 
-// Of the last request of a batch, which the server with this key has carried out by plan
-// `plan_version`. `loss_part`: what it has seen of the batch's loss in training; else 0.
+// The receipt for the last request of a batch, which the server with this key has carried out by
+// plan `plan_version`. `loss_part`: the server's part of the batch's loss in training; else 0.
 uint64_t ReceiptOf(const HashKey& receipt_key, Incarnation server, Incarnation worker,
                    uint32_t plan_version, LeaseKind kind, const BatchId& batch, double loss_part);
 

@@ -2,11 +2,12 @@
 //
 //   role name key added=TIME expires=TIME members=COUNT [quarantined=TIME [by=SERVERS]]
 //
-// a line a key. A key in quarantine has lied, and does not count; to lift it remove that word and
-// the next. SERVERS are the fingerprints of the keys on whose word the quarantine rests, 8
-// hexadecimal digits each, with commas: it ends when one of these keys is revoked or put into
-// quarantine itself. TIME is 2026-11-23T12:00:00Z or never, COUNT the members that may join by the
-// key at once, 0 for any number. Several keys may have one name: an old one that is being replaced.
+// a line a key. A key in quarantine has lied, and does not count. To lift the quarantine, remove
+// quarantined=TIME and by=SERVERS. SERVERS are the accusers, by the fingerprints of their keys, 8
+// hexadecimal digits each, with commas: the quarantine ends when one of these keys is revoked or
+// put into quarantine itself. TIME is 2026-11-23T12:00:00Z or never, COUNT the members that may
+// join by the key at once, 0 for any number. Several keys may have one name: an old one that is
+// being replaced.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ struct Grant {
   int64_t expires_s = 0;  // 0: never
   uint32_t members = 0;   // at once; 0: any number
 
-  int64_t quarantined_s = 0;            // since when; 0: it is not
-  std::vector<uint32_t> accusers = {};  // of a key in quarantine: the servers on whose word it is
+  int64_t quarantined_s = 0;            // seconds since 1970, UTC; 0 outside of quarantine
+  std::vector<uint32_t> accusers = {};  // of a key in quarantine
 
   bool CountsAt(int64_t now_s) const { return !ExpiredAt(now_s) && quarantined_s == 0; }
   bool ExpiredAt(int64_t now_s) const { return expires_s != 0 && expires_s <= now_s; }
@@ -49,7 +50,7 @@ class KeyRing {
   Status Revoke(const std::string& name);
   // Errors (kBadInput): there is no such key.
   Status Quarantine(const PublicKey& key, std::vector<uint32_t> accusers, int64_t now_s);
-  // Ends the quarantines that rest on the word of a key that was revoked or is in quarantine.
+  // Ends the quarantines with an accuser whose key was revoked or is in quarantine.
   // Returns the names of the keys that are free again.
   std::vector<std::string> LiftUnfounded();
   // Lets the keys of a name end at a time, those that end later. Errors as above.

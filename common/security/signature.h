@@ -1,5 +1,6 @@
 // Ed25519 signatures (RFC 8032; libsodium's crypto_sign_detached). A process that has the verify
-// key can check a signature but not make one. The same key and bytes give the same signature.
+// key can check a signature but not make one. Signing is deterministic: a key and a message have
+// one signature.
 //
 // A signature costs about 25 us to make and 70 us to check.
 #pragma once

@@ -123,7 +123,7 @@ struct JoinReply {
   std::string config;
   uint64_t train_samples = 0;
   uint64_t train_checksum = 0;  // 0: not told
-  // Of common/run/tickets.h, ServerKeys: 32 and 16 bytes; to others than servers: empty.
+  // ServerKeys of common/run/tickets.h: 32 and 16 bytes; only servers get them.
   Bytes verify_key = {};
   Bytes receipt_key = {};
   bool operator==(const JoinReply&) const = default;
@@ -503,7 +503,7 @@ struct Offence {
   uint64_t worker = 0;  // incarnation
   BatchId batch;
   std::string reason;  // for people
-  Bytes ticket = {};   // that was refused; empty: it is not about a ticket, or there was none
+  Bytes ticket = {};   // that was refused, if a ticket was
   bool operator==(const Offence&) const = default;
 };
 

@@ -75,7 +75,7 @@ struct SchedulerEffects {
   struct Quarantine {
     Incarnation member;
     std::string why;
-    std::vector<uint32_t> accusers;  // servers on whose word it rests, by their keys' fingerprints
+    std::vector<uint32_t> accusers;  // servers, by their keys' fingerprints; see offences.h
   };
   std::vector<Quarantine> quarantine;
   // Send a request to each of these addresses, and tell OnProbe() who answers.

@@ -30,7 +30,7 @@ struct RunContext {
   uint64_t audit_secret = 0;         // decides which batches are audited; nobody may know it
   bool keyed = false;         // members have keys, whose fingerprints incarnations begin with
   uint64_t preprocessor = 0;  // checksum of its file; 0: samples are numbers
-  // Of this life: nobody else may know them (common/run/tickets.h).
+  // Drawn by this incarnation of the scheduler, which alone may know them (common/run/tickets.h).
   SigningKey ticket_key = {};
   HashKey receipt_secret = {};
   // Of a stream (train.open_vocabulary), whose segments are epochs: the number of the one that

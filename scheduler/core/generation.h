@@ -46,7 +46,7 @@ struct Generation {
   std::vector<Request> pending;  // in the order in which they came
   Pass::Supply served;           // when they were last looked at
   int64_t served_ms = 0;
-  // Of slowed workers, by Offences::IdentityOf(): when the last one was given.
+  // When each slowed worker was given its last lease, by Offences::IdentityOf().
   std::map<uint32_t, int64_t> slowed_leases_ms;
 };
 

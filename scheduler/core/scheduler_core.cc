@@ -21,7 +21,7 @@
 namespace dslide {
 namespace {
 
-// Whom a batch counts for: the key of a member, else its name.
+// The contributor for which a batch of a member counts: its key, or without a key its name.
 const std::string& ContributorOf(const Member& member) {
   return member.key.empty() ? member.name : member.key;
 }
@@ -31,8 +31,8 @@ constexpr int64_t kSendAgainMs = 10000;
 constexpr int64_t kAuditsMs = 100;          // between looks at all audits
 constexpr uint32_t kMostMalformed = 20;     // of one member
 constexpr size_t kLongestErrorShown = 500;  // bytes
-constexpr size_t kMostBounds = 1000;        // characters of what a server says of its bounds
-constexpr size_t kMostReason = 200;         // characters of what a server says of an offence
+constexpr size_t kMostBounds = 1000;        // characters of a server's text about its bounds
+constexpr size_t kMostReason = 200;         // characters of a server's reason for an offence
 
 // What thousands of members send all the time changes no seat. Ticks look after the seats anyway.
 bool IsFrequent(const Body& body) {
@@ -303,7 +303,7 @@ SchedulerCore::Evidence SchedulerCore::EvidenceOf(const ReportFault& fault, Inca
   return {!accusers.empty(), accusers};
 }
 
-// By losses alone nobody is put out: servers have told them.
+// Losses alone do not exclude a worker, because servers have told them and may lie.
 void SchedulerCore::SlowDown(const std::string& contributor, const LossOutliers::Outlier& outlier,
                              int64_t now_ms) {
   for (const Member* worker : std::as_const(run_.cluster.roster).Of(Role::kWorker)) {
@@ -340,8 +340,8 @@ void SchedulerCore::OnOffence(const Member& server, const Offence& offence, int6
               Evidence{!accusers.empty(), accusers}, now_ms);
 }
 
-// An incarnation of a worker that is not in the roster was never told this incarnation's tickets:
-// nothing is noted of it.
+// A worker that is not in the roster has never got a ticket of this incarnation of the scheduler,
+// so no offence of it is noted.
 void SchedulerCore::NoteOffence(Incarnation worker, const std::string& reason,
                                 const Evidence& evidence, int64_t now_ms) {
   const Member* member = run_.roster().Find(worker);
@@ -363,7 +363,7 @@ void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, bool
   if (and_its_key) run_.out.Quarantine(incarnation, why, accusers);
   const Member* member = run_.roster().Find(incarnation);
   if (member == nullptr) return;
-  run_.out.Decide(fmt::format("{} {}{}: it is put out{}", member->name, why, AccuserText(accusers),
+  run_.out.Decide(fmt::format("{} {}{}: it is excluded{}", member->name, why, AccuserText(accusers),
                               and_its_key ? "" : ", but not its key: another member was honest"),
                   now_ms);
   if (!run_.inputs.keyed) {
@@ -373,7 +373,7 @@ void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, bool
   LetGo(*member, why, now_ms);
 }
 
-// On whose word a quarantine rests, in brackets; "" if on nobody's.
+// The accusers on which a quarantine rests, in brackets; without accusers "".
 std::string SchedulerCore::AccuserText(const std::vector<uint32_t>& accusers) const {
   if (accusers.empty()) return "";
   std::string names;
@@ -381,7 +381,7 @@ std::string SchedulerCore::AccuserText(const std::vector<uint32_t>& accusers) co
     if (!std::ranges::binary_search(accusers, Offences::IdentityOf(server->incarnation))) continue;
     names += (names.empty() ? "" : ", ") + server->name;
   }
-  return fmt::format(" (on the word of {})", names.empty() ? "servers that have left" : names);
+  return fmt::format(" (accused by {})", names.empty() ? "servers that have left" : names);
 }
 
 // A report tells of one batch. Ticks look at all audits.

@@ -55,7 +55,7 @@ class SchedulerCore {
   // By which key a member has joined.
   void NameKey(Incarnation member, const std::string& key);
   Effects Expel(Incarnation member, const std::string& why, int64_t now_ms);
-  // Bytes that are no message have come by a connection. A member that sends many is put out.
+  // Bytes that are not a message have come by a connection. A member that sends many is excluded.
   Effects OnMalformed(const PeerId& from, int64_t now_ms);
   // What a member is told again now, so that its connection shows whether it is broken.
   HeartbeatReply OrdersFor(const Member& member, int64_t now_ms) const;
@@ -105,7 +105,7 @@ class SchedulerCore {
                    int64_t now_ms);
   void OnLeaseRequest(const Member& member, const Message& message, int64_t now_ms);
   void OnBatchDone(Member* member, const BatchDone& done, const Message& message, int64_t now_ms);
-  // What says that a worker has done something: the scheduler's own sight, or servers.
+  // The basis of an offence: the scheduler's own observation, or the complaints of accusers.
   struct Evidence {
     bool counts = true;
     Offences::Accusers accusers = {};

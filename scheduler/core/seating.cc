@@ -67,7 +67,7 @@ void OnJoin(RunState* run, const PeerId& from, const Message& message, bool reac
   const std::string name = PlainName(join.name);
   if (join.role == Role::kWorker && (run->put_out.contains(name) || run->put_out.contains(from))) {
     return refuse(ErrorCode::kIncompatible,
-                  fmt::format("{} was put out of this run, and may not join it again",
+                  fmt::format("{} was excluded from this run, and may not join it again",
                               name.empty() ? "this worker" : name));
   }
   const auto [member, is_new] =

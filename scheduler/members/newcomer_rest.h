@@ -32,7 +32,7 @@ class NewcomerRest {
   }
 
  private:
-  int64_t rest_ms_ = 0;  // the last one; 0: there was none
+  int64_t rest_ms_ = 0;  // the last rest; 0 before the first failure
   int64_t until_ms_ = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace dslide {
 namespace {
 
-constexpr size_t kMostKeys = 4096;  // whose offences count, and of whom servers complain
+constexpr size_t kMostKeys = 4096;  // members with offences, and members with complaints
 
 }  // namespace
 

@@ -1,13 +1,16 @@
-// Offences of members: what no honest one does (section 16 of schema/PROTOCOL.md). The third within
-// an hour is one too many: a single one may be a fault of a machine or of this program.
+// Offences: acts of members that no honest member commits (section 16 of schema/PROTOCOL.md). The
+// third offence within an hour excludes the member: a single one may be a fault of a machine or of
+// this program.
 //
-// The scheduler sees some itself. Of others servers complain, and a server may lie: a complaint is
-// an offence when servers of two keys complain of the same worker within kTogetherMs. The
-// complaints of one key alone make the worker doubted, which costs it long leases and nothing else;
-// and a server that complains of several workers makes none doubted.
+// The scheduler sees some offences itself. Servers complain of others, and a server may lie: a
+// complaint is an offence when servers of two keys complain of the same worker within kTogetherMs.
+// These servers are the worker's accusers. The complaints of one key alone make the worker doubted,
+// which costs it long leases and nothing else; a server that complains of several workers makes
+// none of them doubted.
 //
-// Both are counted by what members of one key have in common, the upper half of their incarnations,
-// so that a new incarnation does not wipe them out. Pure; used by the scheduler's thread only.
+// Offences and complaints are counted by the upper half of an incarnation, which members of one key
+// have in common, so that a new incarnation does not erase them. Pure; used by the scheduler's
+// thread only.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +33,12 @@ class Offences {
   static constexpr int64_t kDoubtMs = 60'000;  // a member is doubted after a complaint
   static constexpr int64_t kSlowMs = 600'000;
 
-  // Members whose word something rests on, by the fingerprints of their keys.
+  // Servers on whose complaints an offence or a quarantine rests, by the fingerprints of their
+  // keys.
   using Accusers = std::set<uint32_t>;
 
-  // By what members of one key have in common. In a run without keys a member stands for itself.
+  // The upper half of an incarnation, which members of one key have in common. In a run without
+  // keys a member stands for itself.
   static uint32_t IdentityOf(Incarnation member);
 
   struct Offence {
@@ -43,7 +48,7 @@ class Offences {
   };
   struct Verdict {
     bool excluded = false;
-    Accusers accusers = {};  // of all offences that it rests on; none: the scheduler alone
+    Accusers accusers = {};  // of the offences that it rests on; none of the scheduler's own
   };
 
   // A member has done what `reason` says. `counts`: false where it may be the fault of others;
@@ -51,7 +56,7 @@ class Offences {
   [[nodiscard]] Verdict Note(Incarnation member, std::string reason, bool counts,
                              const Accusers& accusers, int64_t now_ms);
 
-  // A server complains of a member. Returns the servers whose word makes it an offence: none while
+  // A server complains of a member. Returns the accusers if the complaint is an offence: none while
   // servers of one key alone complain.
   [[nodiscard]] Accusers Complain(Incarnation server, Incarnation member, int64_t now_ms);
   bool IsDoubted(Incarnation member, int64_t now_ms) const;
@@ -73,7 +78,7 @@ class Offences {
   uint64_t total_ = 0;
   std::deque<Offence> last_;
   std::map<uint32_t, std::vector<Counted>> counted_;  // by fingerprint
-  // By fingerprints of the member and of the server: when it complained last.
+  // When a server complained last, by fingerprints of the member and of the server.
   std::map<uint32_t, std::map<uint32_t, int64_t>> complaints_;
   std::map<uint32_t, int64_t> slowed_;  // by fingerprint: since when
 };

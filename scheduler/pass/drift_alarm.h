@@ -66,10 +66,10 @@ class DriftAlarm {
   };
   using Window = std::map<std::string, Mean>;
 
-  // What is remembered of the losses so far.
+  // The lowest losses so far.
   struct Lowest {
     std::optional<double> of_all;          // of the windows' medians, for people
-    std::optional<double> of_many;         // the same of windows of kMany contributors and more
+    std::optional<double> of_many;         // of medians of at least kMany contributors
     std::map<std::string, double> of_one;  // by contributor
   };
 

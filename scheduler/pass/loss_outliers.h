@@ -48,7 +48,7 @@ class LossOutliers {
     double recent = 0;
     uint64_t batches = 0;
     uint64_t last = 0;  // batch of all
-    // Of the window.
+    // In the current window; in_row: windows before it with too large a mean.
     uint64_t count = 0;
     double losses = 0, sum = 0, squares = 0;  // the latter two of differences
     uint32_t in_row = 0;

@@ -1,9 +1,9 @@
 // Whether the report of a batch can be believed, and what of it is shown.
 //
 // Servers' receipts prove that the worker was leased the batch and went through all its steps, and
-// what loss the servers have seen; a worker that reports another one lies. The counts that it gives
-// besides nobody can check, so they are held within bounds: no worker can make what is shown for
-// all meaningless.
+// what loss the servers have seen; a worker that reports another loss lies. The counts in
+// the report cannot be checked, so they are held within bounds: no worker can make the totals that
+// people see meaningless.
 //
 // Bounds of the loss of a sample. That of the softmax is -log p of its labels. The smallest p that
 // fp32 holds is 2^-149, and -log of that is less than 104; the weights of drawn neurons add log N
@@ -26,7 +26,7 @@ namespace dslide {
 // one of them does not know its part.
 std::optional<double> LossSeenByServers(const BatchDone& done);
 
-// What is wrong with a report.
+// The fault of a report.
 struct ReportFault {
   std::string why;  // as in "worker-1 ..."; "": it is believed
   // The servers whose receipts are wrong or missing: the worker may have left out its requests to

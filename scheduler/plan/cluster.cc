@@ -292,7 +292,7 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
   const int64_t newcomer_ms = std::max(kNewcomerSilenceMs, batch_ms);
   std::erase_if(unheard, [&](const Member* server) {
     const int64_t since_ms = std::max(server->joined_ms, server->ready_ms);
-    // What a newcomer says of its own work proves nothing.
+    // A newcomer's own figures about its work prove nothing.
     if (loads.Unproven(server->incarnation)) return now_ms - since_ms < newcomer_ms;
     return now_ms - std::max(since_ms, server->trained_ms) < silence_ms;
   });

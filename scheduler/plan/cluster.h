@@ -88,8 +88,8 @@ struct Cluster {
  private:
   static constexpr size_t kMostFenced = 1 << 16;
 
-  // Dismisses the observer that has been silent the longest, if there is no room for another one:
-  // who keeps connections open must not keep others from the status.
+  // Dismisses the observer that has been silent the longest if one more observer would be too many:
+  // a process that keeps connections open must not keep others from the status.
   void MakeRoomForObserver(int64_t now_ms, Outbox* out);
   std::string KeyOf(Incarnation member) const;
   std::string OwnKeyOf(Incarnation server) const;

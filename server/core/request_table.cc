@@ -132,7 +132,7 @@ bool RequestTable::MustWait(const Body& request, const ServerSeat& seat) const {
   return !committed_ || StepOf(begins->batch, seat) > *committed_ + staleness;
 }
 
-// What a server can tell without its executors; empty: nothing against it.
+// Why a request is refused before any executor sees it; empty if it is not.
 std::string RequestTable::WhyRefused(const Body& request, const ServerSeat& seat) const {
   if (std::holds_alternative<DropBatches>(request) ||
       std::holds_alternative<CommitSteps>(request) ||
@@ -279,7 +279,7 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
   }
   if (gradient != nullptr && gradient->active) Condense(&*gradient->active);
   const auto* push = std::get_if<GradientPush>(asked.get());
-  // What is refused leaves the loss as it is. After a second round log Z is known.
+  // A refused push leaves the loss as it is. After a second round the loss has log Z already.
   if (gradient != nullptr && !gradient->active && push != nullptr) losses_.OnPush(sender, *push);
   GiveReceipt(seat, &request.asker);
   Reply(request.asker, std::move(reply), now_us, out);

@@ -6,11 +6,11 @@
 // not in force yet are kept until it is.
 //
 // A batch begins with a ticket of the scheduler (TicketGate). The other requests of a batch are for
-// workers that have begun one: of those who have not nothing is kept.
+// workers that have begun one: nothing is kept of other workers.
 //
 // Memory and time are bounded, whatever peers send. A sender has at most kMostJobsOfSender requests
 // before the executors, and others of it wait here; queues and kept replies have limits in bytes
-// (RequestLimits), and whoever has the most in a queue makes room for the others. Numbers are
+// (RequestLimits), and the sender with the most in a queue makes room for the others. Numbers are
 // checked before the executors see them (NumberCheck).
 //
 // Invariants: the queues are bounded; no request waits for a step that is open.
@@ -67,12 +67,13 @@ class RequestTable {
 
   explicit RequestTable(RequestLimits limits = {});
 
-  // Why a request for a plan to come may not be kept: its sender has no ticket for what it begins,
-  // or has begun nothing. REQUIRES a request of a worker.
+  // Why a request is refused, under the plan in force and before it is kept for a plan to come: its
+  // sender is fenced, has no ticket for the batch that the request begins, or has begun no batch.
+  // Removes a next batch without a ticket from an EmbedPush. REQUIRES a request of a worker.
   std::optional<ErrorReply> WhyNotKept(Message* message, const ServerSeat& seat,
                                        ServerOutbox* out) const;
-  // Keeps a request for a plan to come. Returns those that are not kept, because there are too
-  // many. What servers pull waits apart from what workers ask.
+  // Keeps a request for a plan to come. Returns the requests that are not kept, because there are
+  // too many. Pulls of servers wait apart from requests of workers.
   [[nodiscard]] std::vector<Early> KeepEarly(Early request);
   std::vector<Early> TakeEarly();
 
@@ -109,7 +110,7 @@ class RequestTable {
            held_.bytes();
   }
 
-  // For people: whose numbers say what is too large.
+  // For people: the keys that have set the bounds.
   std::string Bounds() const { return numbers_.Bounds(); }
 
   void CheckInvariants(const ServerSeat& seat) const;

@@ -34,7 +34,7 @@ class RequestRound {
   // Adds up the parts of this round, in executor order, at least one. An ErrorReply among them is
   // the reply.
   Progress Gather(std::vector<Body> parts);
-  // What the first round has gathered; none before a second round.
+  // The statistics of the first round; none before a second round.
   const std::optional<ActiveReply>& active() const { return active_; }
   // REQUIRES that Gather() did not ask for a second round.
   Body TakeReply() { return std::move(reply_); }

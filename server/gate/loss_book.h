@@ -1,4 +1,4 @@
-// What this server has seen of the losses of batches in training. A receipt carries it to the
+// This server's parts of the losses of batches in training. A receipt carries it to the
 // scheduler (section 16 of schema/PROTOCOL.md), so that nobody has to believe a worker's figure.
 //
 // The softmax loss of sample i is log Z_i - t_i, where t_i is the sum of target * logit over all

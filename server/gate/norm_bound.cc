@@ -51,7 +51,7 @@ bool NormBound::Takes(Incarnation sender, const BatchId& batch, float norm) {
   const float bound = BoundOf(sender).value_or(std::numeric_limits<float>::max());
   if (!(norm <= bound)) {
     if (!TakesSuspect(sender, batch, norm) && !IsTraining(key)) return false;
-    NoteLate(key);  // its refusals go on counting: this batch was not within the bound
+    NoteLate(key);  // its refusals still count: this batch was not within the bound
     return true;
   }
   if (const auto suspect = suspects_.find(batch); suspect != suspects_.end()) {

@@ -78,8 +78,8 @@ class NumberCheck {
                     float norm, ServerOutbox* out);
   Open& Remember(const Key& key);
 
-  // What such numbers typically are: rows of data and activations about 1 long, and so the product
-  // of an error and a row; means over a batch are smaller.
+  // Typical norms: rows of data and activations are about 1 long, and so is the product of an error
+  // and a row; means over a batch are smaller.
   NormBound features_{1}, hidden_{1}, weights_{1}, gradient_{0.1f}, dense_{0.01f};
   // By the kind of reply; infinity: it was out of range. An EmbedReply in range says nothing about
   // the ActiveReply to the same batch.

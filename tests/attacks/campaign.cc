@@ -60,13 +60,13 @@ void PrintLine(const Attack& attack, const Outcome& outcome, const std::string& 
 constexpr std::string_view kVerdict = "verdict ";
 constexpr std::string_view kClean = "clean ";
 
-// What a run of these options is like when nobody attacks it.
+// Figures of a run that nobody attacks.
 struct Clean {
   double p_at_1 = 0;
   double rate = 1;  // samples a second
 };
 
-// The same cluster with its workers there from the beginning.
+// The options of a cluster whose workers are there from the beginning.
 GroundOptions WithoutWait(GroundOptions options) {
   options.waits = false;
   return options;

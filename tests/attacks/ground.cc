@@ -173,7 +173,7 @@ bool Ground::BringWorkers() {
       [](const nlohmann::json& status) { return status.value("p_at_1", 0.0) >= kLearned; });
 }
 
-// Of the newest checkpoint, and no later one.
+// Serves the newest checkpoint, and no later one.
 Status Ground::StartServing() {
   if (!WaitFor([&] { return FindCheckpoint(run_.run_directory()).ok(); }, kBeginMs)) {
     return Failed("the cluster writes no checkpoint\n" + LastLines());

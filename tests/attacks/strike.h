@@ -27,7 +27,7 @@ struct Target {
   std::string run_directory;
   std::string scheduler;  // tcp://HOST:PORT
   int status_port = 0;
-  int serve_port = 0;  // 0: nothing is served
+  int serve_port = 0;  // 0 where nothing is served
   bool encrypted = false;
   bool synchronous = false;
   std::optional<PublicKey> scheduler_key;

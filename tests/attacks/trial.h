@@ -52,7 +52,7 @@ double CalmRate(Ground* ground);
 Outcome Try(const Attack& attack, Ground* ground, int64_t run_ms, double rate_before,
             const Limits& limits);
 
-// The same on a ground that waits: honest workers come `run_ms` after the attack has begun, and
+// As Try(), on a ground that waits: honest workers come `run_ms` after the attack has begun, and
 // have to learn. `rate_before`: of a clean run.
 Outcome TryFirst(const Attack& attack, Ground* ground, int64_t run_ms, double rate_before,
                  const Limits& limits);

@@ -466,7 +466,7 @@ TEST_CASE("serve: on loopback requests by other names are refused, unless they a
   CHECK(status_of(open, "/model", "desk.example.org") == 200);
   CHECK(run.Run("dslide", {"serve", "--model", run.run_directory(), "--allow-host",
                            "desk.example.org:80"}) == 2);
-  CHECK_MESSAGE(Contains(run.last_errors(), "--allow-host 'desk.example.org:80': is no name"),
+  CHECK_MESSAGE(Contains(run.last_errors(), "--allow-host 'desk.example.org:80': is not the name"),
                 run.last_errors());
 }
 

@@ -252,7 +252,7 @@ class RandomMessages {
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(U32());
     return bytes;
   }
-  // Of any size, as a stranger may send one.
+  // A ticket of any size, as a stranger may send one.
   Bytes Ticket() { return BytesOf(random_.Below(2) == 1 ? 64 : Size()); }
   std::vector<float> Floats(size_t n) {
     std::vector<float> result(n);

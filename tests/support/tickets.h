@@ -7,14 +7,14 @@
 
 namespace dslide::testing {
 
-// Of the scheduler; of the receipts of the server under test.
+// The scheduler's key of tickets. kReceiptKey: of the server under test.
 inline const SigningKey& TicketKey() {
   static const SigningKey key = SigningKey::FromSeed({1, 2, 3, 4, 5, 6, 7, 8});
   return key;
 }
 constexpr HashKey kReceiptKey = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
-// What that server is told.
+// The keys that the scheduler tells that server.
 inline ServerKeys KeysOfServer() { return {TicketKey().verify_key(), kReceiptKey}; }
 inline JoinReply JoinReplyWithKeys(std::string name, std::string config, uint64_t train_samples) {
   const auto& verify = TicketKey().verify_key().bytes;

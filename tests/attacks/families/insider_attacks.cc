@@ -1,4 +1,4 @@
-// What one member with a right key may try: a server against workers, a worker that is there before
+// Attacks by one member with a right key: a server against workers, a worker that is there before
 // all others, servers one after another.
 #include <fmt/core.h>
 
@@ -61,7 +61,7 @@ void NewServersInPairs(Strike& strike) {
   NewServers(strike);
   other.join();
 }
-// The same, but each answers workers with refusals.
+// As NewServers(), but each answers workers with refusals.
 void NewServersThatRefuse(Strike& strike) {
   LyingServerOptions options;
   options.memory_bytes = uint64_t{1} << 40;
@@ -72,8 +72,8 @@ void NewServersThatRefuse(Strike& strike) {
   RunLyingServer(strike, options);
 }
 
-// Joins as a server, takes what it is told, and reports batches as a worker without having trained
-// them, with receipts by the key that it was told.
+// Joins as a server to be told a receipt key, and reports batches as a worker without having
+// trained them, with receipts by that key.
 void ForgedReceipts(Strike& strike) {
   HashKey key = {};
   bool has_key = false;
@@ -211,7 +211,7 @@ std::vector<Attack> All() {
        NewServersThatRefuse},
       {"insider.tiny-first",
        As::kWorker,
-       "alone at first, with numbers near 0, and goes on",
+       "alone at first, with numbers near 0, and continues",
        TinyNumbers,
        {.workers = 1, .first = true}},
       {"insider.low-loss",

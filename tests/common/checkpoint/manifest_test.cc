@@ -150,7 +150,7 @@ TEST_CASE("a manifest in which any byte has changed, is missing or was added is 
 }
 
 // The bytes of "the bytes of a manifest are fixed" before there were checksums.
-TEST_CASE("a manifest of an earlier version, without a checksum, is read; damage is no crash") {
+TEST_CASE("a manifest of an earlier version, without a checksum, is read; damage does not crash") {
   const TempDirectory directory;
   const std::string path = directory.path() + "/manifest";
   const std::vector<uint8_t> bytes = testing::FromHex(

@@ -18,7 +18,7 @@ inline constexpr int kDeadlineS = 30;
 inline constexpr unsigned kForeverS = 3600;
 inline constexpr char kAnyPort[] = "tcp://127.0.0.1:*";
 
-// A connection to loopback. What does not come within kDeadlineS has not come.
+// A connection to loopback. Receiving fails after kDeadlineS.
 class Client {
  public:
   explicit Client(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

@@ -1,4 +1,4 @@
-// What clients of an HTTP server cannot do to others, and requests that are cut or too long.
+// Clients of an HTTP server that try to hold up others, and requests that are cut or too long.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -39,7 +39,7 @@ TEST_CASE("http: an address with a NUL byte, encoded or not, is refused") {
     const std::string answer = Ask(*server, "GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n");
     CHECK(answer.starts_with("HTTP/1.1 400 "));
   }
-  // What is decoded once is not decoded again.
+  // A decoded escape is not decoded again.
   CHECK(Ask(*server, "GET /echo%2500 HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 404 "));
   CHECK(Ask(*server, "GET /%65cho?a=%2500 HTTP/1.1\r\nHost: x\r\n\r\n")
             .ends_with("\r\n\r\n[  a=%00]"));
@@ -70,7 +70,7 @@ TEST_CASE("http: bodies that wait fill no more than their bytes, and keep no sma
   CHECK(answered + refused == waiting.size());
   CHECK(answered >= 1);
   CHECK(refused >= 1);
-  // What they held is free again.
+  // The bytes that they held are free again.
   CHECK(Ask(*server, sent).starts_with("HTTP/1.1 200 "));
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("http: slow bodies, however many, close no request that comes whole") 
     slow.push_back(std::make_unique<Client>(server->port()));
     CHECK(slow.back()->Send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\nx"));
   }
-  // Two that have connected and not asked yet, and one that comes besides.
+  // Two clients that have connected and not asked yet, and one more.
   Client first(server->port()), second(server->port());
   CHECK(Ask(*server, Post("a", "Connection: close\r\n")).ends_with("[a text/x]"));
   CHECK(second.Send(Post("b", "Connection: close\r\n")));

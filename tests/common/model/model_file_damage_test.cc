@@ -1,5 +1,5 @@
-// Model files with changed bytes: each is refused, on opening or before the first use of what was
-// changed, or the bytes mean nothing.
+// Model files with changed bytes: each is refused, on opening or before the first use of the
+// changed bytes, or these bytes mean nothing.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -117,7 +117,7 @@ struct Fixture {
         WriteModelFile(*small.Build(options)->WithProbes(2, 0.75f)->WithNotes("notes"), path).ok());
     return *ReadWholeFile(path);
   }
-  // What a model that lies in the file says.
+  // The answers of the model in the file.
   Result<Answers> AskFile(ModelMemory memory, const SparseRows& samples) const {
     const auto model = OpenModelFile(path, memory);
     DSLIDE_RETURN_IF_ERROR(model);

@@ -254,7 +254,7 @@ TEST_CASE_FIXTURE(TwoKeys, "offenders: the word of servers of two keys excludes 
     CHECK(status().offences == 2 * n);
   }
   CHECK_FALSE(IsMember(this, 11));
-  CHECK(Noticed("(on the word of server, server-2)"));
+  CHECK(Noticed("(accused by server, server-2)"));
   CHECK_FALSE(Noticed(std::string(201, 'x')));
   work(11).clear();
   WorkAll(12);
@@ -284,7 +284,7 @@ TEST_CASE_FIXTURE(TwoKeys, "offenders: one server's word is shown and excludes n
 }
 
 TEST_CASE_FIXTURE(TwoKeys,
-                  "offenders: tickets of this scheduler, and others than workers, are no offence") {
+                  "offenders: complaints with a right ticket, or not about workers, do not count") {
   CHECK(ticket == TicketOf(core().run().ticket_key, {11}, LeaseKind::kTrain, leased));
   // A server that has the key of an earlier scheduler cannot know better.
   Send(1, Complaint(ticket));

@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(Fixture, "reports: what is shown is at most as wrong as a mode
   CHECK(Bounded(done, kWeight, run).loss_sum == doctest::Approx(kWeight * 10 * 104));
 }
 
-TEST_CASE_FIXTURE(Fixture, "reports: the loss is what the servers have seen") {
+TEST_CASE_FIXTURE(Fixture, "reports: the loss is the sum of the servers' parts") {
   done.loss_parts = {7, 2.001};
   done.receipts = Receipts(plan, kWorker);
   CHECK(Why().empty());

@@ -198,7 +198,7 @@ Heartbeat FakeCluster::BeatOf(uint64_t member) const {
   return beat;
 }
 
-// What the servers of the plan have given the worker: they have seen the loss that it reports.
+// Adds the receipts of the plan's servers, which have seen the loss that the worker reports.
 void FakeCluster::GiveReceipts(const Envelope& envelope, BatchDone* done) const {
   const auto plan = plans_.find(envelope.plan_version);
   if (plan == plans_.end()) return;

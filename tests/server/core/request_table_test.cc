@@ -185,7 +185,7 @@ TEST_CASE_FIXTURE(Fixture, "requests for a plan to come are bounded in bytes") {
   CHECK(table.bytes() <= RequestLimits().queue);
 }
 
-TEST_CASE_FIXTURE(Fixture, "one sender fills a part of what is kept for a plan to come") {
+TEST_CASE_FIXTURE(Fixture, "one sender fills a part of the queue for a plan to come") {
   RequestLimits limits;
   limits.queue = uint64_t{256} << 20;
   limits.early = uint64_t{32} << 20;
@@ -220,13 +220,13 @@ TEST_CASE_FIXTURE(Fixture, "a request for a plan to come needs a ticket before i
   CHECK(why(testing::Ticketed(Embed(0), {6})) == ErrorCode::kRefused);
   CHECK(why(GradientPush{}) == ErrorCode::kUnknownBatch);
   CHECK_FALSE(why(testing::Ticketed(Embed(0), kWorker)));
-  // What goes on with a batch is kept behind its beginning.
+  // Later requests of a batch are kept behind its first one.
   REQUIRE(
       table.KeepEarly({"peer", {{{}, kWorker}, testing::Ticketed(Embed(0), kWorker)}, 0}).empty());
   CHECK_FALSE(why(GradientPush{}));
   CHECK(why(GradientPush{}, {6}) == ErrorCode::kUnknownBatch);
   (void)table.TakeEarly();
-  // A push goes on without a next batch that has no ticket.
+  // A push is kept without its next batch, which has no ticket.
   (void)Take(1, Embed(0));
   Message push{{{}, kWorker}, EmbedPush{{}, Matrix(1, 4), std::get<EmbedRequest>(Embed(1))}};
   CHECK_FALSE(table.WhyNotKept(&push, seat, &out));

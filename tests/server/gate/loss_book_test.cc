@@ -10,7 +10,7 @@ namespace {
 constexpr BatchId kBatch{1, 2, 3};
 
 struct Fixture : PartFixture {
-  // Of three samples; the last one has no label.
+  // A query of three samples; the last one has no label.
   static ActiveQuery Query() {
     ActiveQuery query;
     query.batch = kBatch;
@@ -62,7 +62,7 @@ TEST_CASE_FIXTURE(Fixture, "losses: the sigmoid loss of a part is complete, and 
   CHECK(*book.PartOf(kWorker, kBatch) == doctest::Approx(7));
 }
 
-TEST_CASE_FIXTURE(Fixture, "losses: what is not known is no number") {
+TEST_CASE_FIXTURE(Fixture, "losses: an unknown part is not a number") {
   CHECK_FALSE(book.PartOf(kWorker, kBatch));
   book.OnPush(kWorker, {kBatch, {1, 2, 3}});
   CHECK_FALSE(book.PartOf(kWorker, kBatch));

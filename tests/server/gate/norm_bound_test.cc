@@ -153,7 +153,7 @@ TEST_CASE_FIXTURE(Fixture, "refusals of most senders are not the senders' fault"
   size_t refused = 0;
   for (uint64_t n = 0; n < 1000 && refused < 2 * NormBound::kOnEnd; ++n) {
     refused += !bound.Takes(Of(1 + n % 3), Next(), 10);
-    (void)bound.Takes(kLiar, Next(), 1e-6f);  // which the bound has set goes on
+    (void)bound.Takes(kLiar, Next(), 1e-6f);  // the liar, which has set the bound, continues
     (void)bound.Takes(Of(67), Next(), 1e-6f);
   }
   CHECK(refused < 2 * NormBound::kOnEnd);

@@ -37,7 +37,7 @@ class Noting final : public Dialect {
     Note(std::to_string(refusal.status));
     return "";
   }
-  // What is called while a request is read.
+  // `during` is called while a request is read.
   void SetDuring(std::function<void(const std::string&)> during) { during_ = std::move(during); }
   // REQUIRES that no thread uses this any more.
   const std::vector<std::string>& notes() const { return notes_; }
@@ -53,7 +53,7 @@ class Noting final : public Dialect {
   mutable std::vector<std::string> notes_;
 };
 
-// What a service with one thread does with requests that come while it reads the first.
+// The notes of a service with one thread to which requests come while it reads the first.
 std::vector<std::string> Done(const std::vector<std::string>& requests, int64_t limit_ms,
                               const std::function<void(const std::string&)>& during = nullptr) {
   Noting dialect;

@@ -44,7 +44,7 @@ TEST_CASE("request limits: parts and values of JSON are counted before it is bui
   CHECK(RefusalOf("{\"a\":[" + List(500'000, "1") + "]}").empty());
   CHECK(RefusalOf("{\"a\":[" + List(500'001, "1") + "]}") ==
         "the request has 500001 values, at most 500000 are taken; send several requests");
-  // It is no matter whether it is JSON.
+  // The text need not be JSON.
   CHECK(RefusalOf(List(100'001, "[]")) == many);
   // A longer request, where --max-request-kb lets it through, may have more.
   const std::string list = "{\"a\":[" + List(150'000, "\"x\"") + "]}";

@@ -49,10 +49,10 @@ Result<AllowedHosts> HostsFrom(const ParsedArguments& arguments, const std::stri
   for (const std::string& name : names) {
     if (name == "*") return AllowedHosts();
     if (IsHost(name)) continue;
-    return BadInput(fmt::format(
-        "--allow-host {}: is no name of a host; give it without a port, as www.example.org, or * "
-        "for every name",
-        Quoted(name)));
+    return BadInput(
+        fmt::format("--allow-host {}: is not the name of a host; give it without a port, as "
+                    "www.example.org, or * for every name",
+                    Quoted(name)));
   }
   if (names.empty() && (arguments.Has("token") || !IsLoopback(bind))) return AllowedHosts();
   names.push_back(ParseTcp(bind)->host);
@@ -262,9 +262,10 @@ int ServeCommand(int argc, char** argv) {
   line.Repeated(
       "allow-origin", "ORIGIN",
       "web pages of this origin may send requests, as https://www.example.org; *: any page");
-  line.Repeated("allow-host", "NAME",
-                "requests may have this Host besides loopback's, as www.example.org; *: any. On "
-                "loopback without a token others get 403");
+  line.Repeated(
+      "allow-host", "NAME",
+      "requests may have this Host, or loopback's, as www.example.org; *: any. On loopback "
+      "without a token others get 403");
   line.Flag("allow-plaintext", "listen outside loopback, without encryption");
   return RunExecutable("dslide serve", line, argc, argv, Serve);
 }

@@ -187,7 +187,7 @@ int EventsCommand(int argc, char** argv) {
       "dslide events RUN | --scheduler ADDRESS [--follow] [--all] [--json]",
       "Prints the last events of a running cluster, the oldest first, with the time since its "
       "scheduler started: who joined, left or was lost, plans, checkpoints, steps back, members "
-      "that were put out, epochs and results.");
+      "that were excluded, epochs and results.");
   DeclareRunOptions(&line, true);
   line.Flag("follow", "print what comes, until the run ends");
   line.Flag("all", "decisions about leases and shares of the load, too");

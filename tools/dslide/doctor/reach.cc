@@ -204,7 +204,7 @@ void CheckPlaintext(const SchedulerAccess& access, const nlohmann::json& status,
                              "it can join in any role",
                              open),
                  "bind 127.0.0.1, or begin the run with security.encryption=always; "
-                 "schema/SECURITY.md has what each role may do");
+                 "schema/SECURITY.md lists the rights of each role");
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ std::optional<std::string> Normalised(std::string_view given) {
 }
 
 // Whether the request is of a page that this server has sent. A proxy may have put its own name
-// into Host: then browsers say what the page is to the address that they asked.
+// into Host: then Sec-Fetch-Site tells whether the page has the origin that the browser asked.
 bool IsOwnPage(const HttpRequest& request) {
   if (request.Header("Sec-Fetch-Site") == "same-origin") return true;
   const std::optional<std::string> origin = Normalised(request.Header("Origin"));

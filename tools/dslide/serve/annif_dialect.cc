@@ -60,8 +60,8 @@ class Annif : public Dialect {
   std::variant<PredictionRequest, Refusal> Parse(const HttpRequest& request) const override {
     const auto form = ParseForm(request.body);
     if (!form || !form->contains("text")) {
-      return Refusal{400, fmt::format("the request is no form with a field \"text\" and fewer than "
-                                      "{} others",
+      return Refusal{400, fmt::format("the request is not a form with a field \"text\" and "
+                                      "fewer than {} others",
                                       kMostFormFields)};
     }
     PredictionRequest asked;

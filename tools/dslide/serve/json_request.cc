@@ -18,7 +18,8 @@ using Json = nlohmann::json;
 
 constexpr size_t kBriefBytes = 200;
 
-// What a JSON text costs to build: strings, lists and objects, and values that commas part.
+// The cost to build a JSON text: `parts` are strings, lists and objects, `values` are separated by
+// commas.
 struct JsonSize {
   uint64_t parts = 0;
   uint64_t values = 1;

@@ -48,8 +48,8 @@ struct PredictionRequest {
   std::optional<ModelSearch> search;              // nullopt: the server's
   std::optional<std::vector<std::string>> allow;  // names: only these labels; none: all
   std::vector<std::string> deny;
-  // Of both, each once, the first kMostUnknownLabels in order, and how many more there are. Set by
-  // the service.
+  // Names in `allow` and `deny` that the model lacks, each once: the first kMostUnknownLabels in
+  // order, and how many more there are. The service sets them.
   std::vector<std::string> unknown_labels;
   size_t unknown_left_out = 0;
   bool exclude_own = false;           // labels that the sample has as features or words already
