@@ -134,7 +134,8 @@ TEST_CASE("offenders: who claims batches trains nothing, counts nothing, and is 
   CHECK(std::get<ErrorReply>(refused.body).text ==
         "the ticket is not of batch 0.0.0 and this worker");
   CHECK(WaitFor([&] {
-    servers[1].Tell(Claim(1));
+    for (Line& server : servers) server.Tell(Claim(1));
+    scheduler.Tell(Heartbeat());
     return !Has(run, "eve");
   }));
   CHECK(run.Run("dslide", {"key", "list", run.run_directory()}) == 0);

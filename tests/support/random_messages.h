@@ -252,8 +252,8 @@ class RandomMessages {
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(U32());
     return bytes;
   }
-  // A ticket of any size, as a stranger may send one.
-  Bytes Ticket() { return BytesOf(random_.Below(2) == 1 ? 64 : Size()); }
+  // A ticket of a worker, or none.
+  Bytes Ticket() { return BytesOf(random_.Below(2) == 1 ? 64 : 0); }
   std::vector<float> Floats(size_t n) {
     std::vector<float> result(n);
     for (float& value : result) value = Float();

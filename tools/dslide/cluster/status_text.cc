@@ -201,7 +201,7 @@ std::string ContributionLines(const Json& status) {
   std::vector<const Json*> shown;
   for (size_t i = 0; i < std::min(list.size(), kContributions); ++i) shown.push_back(&list[i]);
   const std::string few = LineAt(status, "few_contributors");
-  return "\n" + Table(ContributionColumns(), 1, shown) + (few.empty() ? "" : few + "\n");
+  return "\n" + Table(ContributionColumns(), 1, shown) + (few == "-" ? "" : few + "\n");
 }
 
 std::string RunLine(const Json& status) {
