@@ -290,11 +290,15 @@ std::vector<const Member*> Cluster::Unheard(int64_t silence_ms, int64_t now_ms) 
   std::vector<const Member*> unheard = roster.Seated();
   const auto batch_ms = static_cast<int64_t>(kSlowBatches * roster.BatchMs());
   const int64_t newcomer_ms = std::max(kNewcomerSilenceMs, batch_ms);
+  const std::vector<const Member*> owners = Owners();
   std::erase_if(unheard, [&](const Member* server) {
     const int64_t since_ms = std::max(server->joined_ms, server->ready_ms);
-    // A newcomer's own figures about its work prove nothing.
-    if (loads.Unproven(server->incarnation)) return now_ms - since_ms < newcomer_ms;
-    return now_ms - std::max(since_ms, server->trained_ms) < silence_ms;
+    if (!loads.Unproven(server->incarnation)) {
+      return now_ms - std::max(since_ms, server->trained_ms) < silence_ms;
+    }
+    // A newcomer's own report of its work proves nothing; batches that are done with it do.
+    const bool has_slots = std::ranges::count(owners, server) > 0;
+    return now_ms - std::max(since_ms, has_slots ? seats.progress_ms() : 0) < newcomer_ms;
   });
   bool asking = false;
   for (const Member* worker : roster.Of(Role::kWorker)) {

@@ -29,8 +29,8 @@ std::optional<float> NormBound::BoundOf(Incarnation sender) const {
     }
   }
   const size_t late_others = late_.size() - (late_.contains(FingerprintOf(sender)) ? 1 : 0);
-  const bool few_known = others.size() > 1 && 2 * others.size() <= late_others;
-  if (few_known) return own ? std::optional(kFewFactor * *own) : std::nullopt;
+  if (learning_ > 0 && others.size() < late_others)
+    return own ? std::optional(kFewFactor * *own) : std::nullopt;
   if (others.size() >= 2) {
     const auto median = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
     std::ranges::nth_element(others, median);
@@ -108,6 +108,7 @@ bool NormBound::IsTraining(Key refused) {
   senders_.clear();
   suspects_.clear();
   refusals_.clear();
+  learning_ = kRecent;
   return true;
 }
 
@@ -129,6 +130,7 @@ void NormBound::NoteTaken(Key sender) {
 }
 
 void NormBound::NoteLate(Key sender) {
+  if (learning_ > 0) learning_--;
   recent_.push_back(sender);
   late_[sender]++;
   if (recent_.size() <= kRecent) return;

@@ -8,7 +8,7 @@
 // its own.
 //
 //   other senders with kEnough batches   bound
-//   2 or more, most of those of late     kFactor x the median of their percentiles
+//   2 or more                            kFactor x the median of their percentiles
 //   1                                    kFewFactor x the larger one of its and the sender's own;
 //                                        kNewFactor x its, if the sender has none
 //   none                                 kFewFactor x the sender's own percentile; none at first
@@ -21,7 +21,9 @@
 // worker sends it within the bound, and kFactor times smaller, the first one has lied. Refusals of
 // a sender count until one of its batches is within the bound. If there are kOnEnd of them, of more
 // than half of the senders of late with kOfOneSender each, it is the training that has changed, or
-// the others have lied: the bound is learned anew.
+// the others have lied: the bound is learned anew. For
+// kRecent batches from then on there is no bound by others while one of the senders of late lacks
+// kEnough batches: else those who have lied would set the first bound again.
 #pragma once
 
 #include <algorithm>
@@ -113,6 +115,7 @@ class NormBound {
   std::map<BatchId, float> accepted_;  // suspects that were taken, which may begin again
   std::deque<Key> recent_;             // senders of the last batches that were taken
   std::map<Key, size_t> late_;         // how often each is in recent_
+  size_t learning_ = 0;                // batches for which a bound is learned anew
   std::map<Key, size_t> refusals_;     // of senders, since a batch of theirs was within the bound
   std::vector<Lie> lies_;
   uint64_t turn_ = 0;

@@ -109,7 +109,8 @@ struct NewcomerWithSlots : WorkerFixture {
         Acknowledge(sent);
       }
     }
-    plan.version = 2;  // of the same generation
+    plan.version = 2;
+    plan.generation = 1;  // the same
     plan.slot_owner = shared;
     Scheduler(plan, 0, 2);
     requests = Requests(Scheduler(Grant(1, LeaseKind::kTrain, 40), 0, 2));

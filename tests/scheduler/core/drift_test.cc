@@ -110,7 +110,7 @@ TEST_CASE("drift: of three contributors the one with a higher loss gets few batc
   run.Start();
   run.Join(12, Role::kWorker);
   run.Join(kLiar, Role::kWorker);
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 60; ++i) {
     for (const uint64_t worker : {11, 12, 13}) {
       Train(&run, worker == kLiar ? 1.5 * kGood : kGood, 1, worker);
       if (run.Noticed("may train on something else")) break;

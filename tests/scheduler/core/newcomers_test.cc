@@ -107,7 +107,7 @@ TEST_CASE_FIXTURE(Newcomer,
     dslide::FakeCluster::Join(server, Role::kServer);
     const int64_t begun = now;
     while (core().plan().servers.size() == 2) {
-      (void)Work(11);
+      if ((now - begun) % 60'000 == 0) (void)Work(11);  // the run must not end meanwhile
       Wait(1000);
       REQUIRE(now - begun < 2 * NewcomerRest::kMostMs);
     }
@@ -148,9 +148,8 @@ TEST_CASE_FIXTURE(Newcomer, "newcomers: with slots, and named by a worker, it is
   REQUIRE(Work(11));
   while (SlotsIn(core().plan(), 3) == 0) Wait(1000);
   REQUIRE(Lease(11));
-  silent_servers[11] = {3};
-  Wait(kSilentMs / 4 - 2000);
   CHECK(core().roster().Find({3}) != nullptr);
+  silent_servers[11] = {3};
   Wait(4000);
   CHECK(core().roster().Find({3}) == nullptr);
 }
@@ -207,9 +206,8 @@ TEST_CASE(
   };
   report_without(11);
   SUBCASE("by two workers") {
-    report_without(12);
-    run.Wait(kSilentMs / 4 - 2000);
     CHECK(run.core().roster().Find({3}) != nullptr);
+    report_without(12);
     run.Wait(4000);
     CHECK(run.core().roster().Find({3}) == nullptr);
   }
@@ -273,7 +271,7 @@ TEST_CASE_FIXTURE(Newcomer, "newcomers: a server that no worker hears is left ou
   const uint64_t batches = status().batches;
   silent_servers[11] = {3};
   while (HasSeat(core().plan(), 3)) Wait(1000);
-  CHECK(now >= kSilentMs);
+  CHECK(now < kSilentMs);
   CHECK(core().phase() == Phase::kTraining);
   CHECK(status().recoveries == 0);
   CHECK(status().batches == batches);
