@@ -110,11 +110,10 @@ TEST_CASE("drift: of three contributors the one with a higher loss gets few batc
   run.Start();
   run.Join(12, Role::kWorker);
   run.Join(kLiar, Role::kWorker);
-  for (int i = 0; i < 60; ++i) {
-    for (const uint64_t worker : {11, 12, 13}) {
-      Train(&run, worker == kLiar ? 1.5 * kGood : kGood, 1, worker);
-      if (run.Noticed("may train on something else")) break;
-    }
+  const auto found = [&] { return run.Noticed("may train on something else"); };
+  for (int i = 0; i < 180 && !found(); ++i) {
+    const uint64_t worker = 11 + static_cast<uint64_t>(i) % 3;
+    Train(&run, worker == kLiar ? 1.5 * kGood : kGood, 1, worker);
   }
   CHECK(
       run.Noticed("have a loss of 0.75, those of others of 0.50: it may train on something else, "

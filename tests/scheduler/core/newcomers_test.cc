@@ -158,6 +158,7 @@ TEST_CASE_FIXTURE(Newcomer, "newcomers: a worker that names one while batches ar
   REQUIRE(Work(11));
   while (SlotsIn(core().plan(), 3) == 0) Wait(1000);
   silent_servers[11] = {3};
+  longest_batch_us = 1'000'000;
   for (int second = 0; second < 10 && Work(11); ++second) Wait(1000);
   CHECK(core().roster().Find({3}) != nullptr);
 }
