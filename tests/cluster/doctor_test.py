@@ -298,7 +298,8 @@ def members(bench):
 
 def plaintext(bench):
     trusted = "security.encryption=trusted-network"
-    bench.start_scheduler("open", "cluster.scheduler_bind=tcp://*:7900", trusted)
+    bench.start_scheduler("open", "cluster.scheduler_bind=tcp://*:7900",
+                          f"cluster.scheduler_advertise=tcp://{SITE}:7900", trusted)
     words = ["not encrypted", f"{SITE}:7900", "security.encryption=always"]
     bench.expect("plaintext on a network", "plaintext", "note", words, "--scheduler", f"tcp://{SITE}:7900")
     bench.expect("the same by loopback", "plaintext", "note", words, "--scheduler", "tcp://127.0.0.1:7900",

@@ -171,7 +171,7 @@ TEST_CASE("lengths: a model without train.normalize has the divisor 1, also when
 
 TEST_CASE("lengths: a run of a version without train.normalize goes on without a checkpoint") {
   LengthsRun run;
-  // It has a ledger, and was killed before anything was trained.
+  // It has a ledger, and was stopped before anything was trained.
   const auto scheduler = run.Start(
       "dslide-scheduler", With({"--config", run.config(), "--run-dir", run.Path("old"), "--set",
                                 "train.staleness=0", "--set", "train.batch=128", "--set",
@@ -179,7 +179,7 @@ TEST_CASE("lengths: a run of a version without train.normalize goes on without a
                                run.LongData()));
   const std::string address = run.Path("old") + "/scheduler.address";
   REQUIRE(WaitFor([&] { return std::filesystem::exists(address); }));
-  scheduler->Signal(SIGKILL);
+  scheduler->Signal(SIGTERM);
   REQUIRE(scheduler->Wait());
   REQUIRE_FALSE(FindCheckpoint(run.Path("old")).ok());
   const std::string ini = run.Path("old") + "/config.ini";
