@@ -313,7 +313,8 @@ std::string Ground::AskToStop() {
 
 std::string Ground::Continue(uint64_t epochs) {
   const auto process = run_.Start("dslide", {"train", "--resume", "--run-dir", run_.run_directory(),
-                                             "--set", fmt::format("train.epochs={}", epochs)});
+                                             "--workers", std::to_string(options_.workers), "--set",
+                                             fmt::format("train.epochs={}", epochs)});
   const std::optional<int> code = process->Wait(kFinishMs);
   if (code == 0) return "";
   const std::string errors = process->Errors();

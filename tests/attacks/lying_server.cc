@@ -38,7 +38,7 @@ class LyingServer {
   }
 
   void Run() {
-    while (strike_->Goes()) {
+    while (strike_->Goes() && !left_) {
       Poller poller;
       poller.Add(scheduler_);
       poller.Add(peers_);
@@ -106,6 +106,11 @@ class LyingServer {
       if (config.ok()) config_ = *std::move(config);
       lives_++;
       envelope_.run = message->envelope.run;
+      if (options_.leaves_with) {
+        options_.leaves_with(*reply);
+        Tell(Leave());
+        left_ = true;
+      }
     }
     if (const auto* plan = std::get_if<Plan>(&message->body)) OnPlan(*plan);
     if (const auto* move = std::get_if<MoveSlots>(&message->body)) {
@@ -162,6 +167,7 @@ class LyingServer {
   uint64_t round_ = 0, requests_ = 0, lives_ = 0;
   size_t slots_ = 0;
   bool seated_ = false;  // in this life
+  bool left_ = false;
   std::string why_;
 };
 

@@ -77,17 +77,12 @@ void NewServersThatRefuse(Strike& strike) {
 void ForgedReceipts(Strike& strike) {
   HashKey key = {};
   bool has_key = false;
-  {
-    Intruder server(&strike);
-    Join join;
-    join.role = Role::kServer;
-    join.address = "tcp://127.0.0.1:9";
-    const std::optional<Body> answer = server.Ask(join, 3000);
-    const auto* reply = answer ? std::get_if<JoinReply>(&*answer) : nullptr;
-    has_key = reply != nullptr && reply->receipt_key.size() == key.size();
-    if (has_key) std::ranges::copy(reply->receipt_key, key.begin());
-    server.Tell(Leave());
-  }
+  LyingServerOptions server;
+  server.leaves_with = [&](const JoinReply& told) {
+    has_key = told.receipt_key.size() == key.size();
+    if (has_key) std::ranges::copy(told.receipt_key, key.begin());
+  };
+  RunLyingServer(strike, server);
   strike.Say(has_key ? "was told a key for receipts" : "was told no key");
   Incarnation self;
   LyingOptions options;
@@ -97,8 +92,8 @@ void ForgedReceipts(Strike& strike) {
     auto* done = std::get_if<BatchDone>(&message->body);
     if (done == nullptr) return true;
     done->receipts.clear();
-    for (const PlanServer& server : strike.target().servers) {
-      done->receipts.push_back(ReceiptOf(key, server.incarnation, self,
+    for (const PlanServer& honest : strike.target().servers) {
+      done->receipts.push_back(ReceiptOf(key, honest.incarnation, self,
                                          message->envelope.plan_version, LeaseKind::kTrain,
                                          done->batch, 0));
     }
