@@ -48,6 +48,7 @@ void Normaliser(Strike& strike) {
 template <int kActivations, int kGradients>
 void Bounded(Strike& strike) {
   LyingOptions options;
+  options.delay_ms = 15;
   const Twist labels = ExchangeLabels();
   options.twist = [labels](uint32_t to, Message* message) {
     if (auto* query = std::get_if<ActiveQuery>(&message->body)) {
