@@ -125,7 +125,7 @@ TEST_CASE("drift: of three contributors the one with a higher loss gets few batc
   CHECK_FALSE(run.Lease(kLiar));
   CHECK(run.Lease(11));
   run.Wait(Generation::kSlowedLeaseMs);
-  CHECK(run.work(kLiar).size() == 1);  // the request that had to wait
+  CHECK(run.work(kLiar).size() == 1);                   // the request that had to wait
   CHECK(run.core().roster().Find({kLiar}) != nullptr);  // nobody is excluded by losses alone
 }
 
