@@ -280,7 +280,10 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
         SlowDown(contributor, *outlier, now_ms);
       }
     }
-    if (run_.drift && run_.drift->drifting() && run_.InPass()) return OnDrift(&run_, now_ms);
+    if (run_.drift && run_.drift->drifting() && run_.InPass()) {
+      for (const auto& [name, outlier] : run_.outliers->Suspects()) SlowDown(name, outlier, now_ms);
+      return OnDrift(&run_, now_ms);
+    }
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   }
   // Witnesses may have said all before. `member` may be gone afterwards.

@@ -50,6 +50,20 @@ std::optional<LossOutliers::Outlier> LossOutliers::Add(const std::string& contri
   return own.count < kWindow ? std::nullopt : EndWindow(&own);
 }
 
+std::map<std::string, LossOutliers::Outlier> LossOutliers::Suspects() const {
+  std::map<std::string, Outlier> suspects;
+  for (const auto& [name, one] : contributors_) {
+    if (one.count < kLeastKnown) continue;
+    const auto n = static_cast<double>(one.count);
+    const double mean = one.sum / n;
+    const double error = std::sqrt(std::max(0.0, one.squares / n - mean * mean) / (n - 1));
+    if (mean > std::max(least_, kErrors * error)) {
+      suspects[name] = {one.losses / n, one.losses / n - mean};
+    }
+  }
+  return suspects;
+}
+
 std::optional<LossOutliers::Outlier> LossOutliers::EndWindow(Contributor* contributor) const {
   Contributor& own = *contributor;
   const auto n = static_cast<double>(own.count);

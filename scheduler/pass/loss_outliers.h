@@ -40,6 +40,10 @@ class LossOutliers {
   // whether it is an outlier.
   std::optional<Outlier> Add(const std::string& contributor, double loss);
 
+  // For an alarm, which does not wait for whole windows: the contributors whose batches in their
+  // present window are that much above the others, kLeastKnown of them at least.
+  std::map<std::string, Outlier> Suspects() const;
+
   // The model has gone back to a checkpoint.
   void BeginGeneration() { contributors_.clear(); }
 

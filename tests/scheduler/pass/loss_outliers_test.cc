@@ -61,6 +61,20 @@ TEST_CASE("loss outliers: a low loss of one makes no outliers of the others") {
   CHECK(After({{"a", 2.0}, {"b", 2.0}, {"liar", 0.0}}, 1000).empty());
 }
 
+TEST_CASE("loss outliers: an alarm asks before windows are whole") {
+  LossOutliers outliers(kLabels);
+  for (int i = 0; i < 40; ++i) {
+    for (const char* name : {"a", "b"}) CHECK_FALSE(outliers.Add(name, 2.0 + 0.01 * (i % 3)));
+  }
+  for (uint64_t i = 0; i < LossOutliers::kLeastKnown; ++i) {
+    CHECK(outliers.Suspects().empty());
+    CHECK_FALSE(outliers.Add("liar", 6.0 + 0.1 * static_cast<double>(i % 2)));
+  }
+  const auto suspects = outliers.Suspects();
+  REQUIRE(suspects.size() == 1);
+  CHECK(suspects.at("liar").loss == doctest::Approx(6.0).epsilon(0.02));
+}
+
 TEST_CASE("loss outliers: one of ten, and two of ten") {
   std::map<std::string, double> means;
   for (char c = 'a'; c <= 'j'; ++c) means[std::string(1, c)] = 2.0;
