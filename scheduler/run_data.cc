@@ -26,7 +26,7 @@
 namespace dslide {
 namespace {
 
-// The model of a run that goes on. Without a checkpoint only the ledger's configuration is known.
+// The model of a resumed run. Without a checkpoint only the ledger's configuration is known.
 struct KnownModel {
   std::shared_ptr<const Preprocessor> preprocessor;  // null: numbers
   uint32_t features = 0;

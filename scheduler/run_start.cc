@@ -218,7 +218,8 @@ class Starter {
     return {};
   }
 
-  // The summary of an earlier start would be taken for this one's if this one is killed.
+  // If this start is killed, readers would otherwise take the summary of an earlier start for its
+  // own.
   Status RemoveEarlierSummary() const {
     const fs::path path = root_ / "summary.json";
     std::error_code error;

@@ -73,8 +73,8 @@ Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model);
 // Reads a file for evaluation. The samples are stored; those of tokens have whole windows. A file
 // without a labelled sample is an error.
 Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& model);
-// The same for train.test. The file may have another format than the training file: it has the one
-// that `text` names for both, else the one that its lines show.
+// LoadSamples() for train.test. If `text` names a format, the file must have it; else the format is
+// recognised from the lines, and may differ from that of the training file.
 Result<LoadedSamples> LoadTestSamples(const std::string& path, const TrainingSamples& training,
                                       const TextConfig& text);
 

@@ -141,7 +141,7 @@ std::string RemedyFor(const RunState& run) {
   const auto& suspects = run.drift->suspects();
   const bool own = !run.inputs.keyed || std::ranges::all_of(suspects, is_own);
   const char* key = own ? ""
-                    : suspects.size() < 3
+                    : suspects.size() < LossOutliers::kLeastContributors
                         ? ", or without one of the contributors (of fewer than three nobody can "
                           "tell which one sends wrong gradients)"
                         : ", or after you have revoked the key that sends wrong gradients";

@@ -274,8 +274,8 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     member->samples += done.samples;
     if (run_.drift && LossSeenByServers(done)) {
       const double loss = bounded.loss_sum / std::max(1u, done.samples);
-      run_.drift->Add(ContributorOf(*member), loss);
-      const std::string contributor = ContributorOf(*member);
+      const std::string& contributor = ContributorOf(*member);
+      run_.drift->Add(contributor, loss);
       if (const auto outlier = run_.outliers->Add(contributor, loss)) {
         SlowDown(contributor, *outlier, now_ms);
       }

@@ -50,31 +50,31 @@ std::optional<LossOutliers::Outlier> LossOutliers::Add(const std::string& contri
   return own.count < kWindow ? std::nullopt : EndWindow(&own);
 }
 
+std::optional<LossOutliers::Outlier> LossOutliers::Contributor::OutlierAbove(double least) const {
+  const auto n = static_cast<double>(count);
+  const double mean = sum / n, loss = losses / n;
+  const double error = std::sqrt(std::max(0.0, squares / n - mean * mean) / (n - 1));
+  if (mean <= std::max(least, kErrors * error)) return std::nullopt;
+  return Outlier{loss, loss - mean};
+}
+
 std::map<std::string, LossOutliers::Outlier> LossOutliers::Suspects() const {
   std::map<std::string, Outlier> suspects;
   for (const auto& [name, one] : contributors_) {
     if (one.count < kLeastKnown) continue;
-    const auto n = static_cast<double>(one.count);
-    const double mean = one.sum / n;
-    const double error = std::sqrt(std::max(0.0, one.squares / n - mean * mean) / (n - 1));
-    if (mean > std::max(least_, kErrors * error)) {
-      suspects[name] = {one.losses / n, one.losses / n - mean};
-    }
+    if (const auto outlier = one.OutlierAbove(least_)) suspects[name] = *outlier;
   }
   return suspects;
 }
 
-std::optional<LossOutliers::Outlier> LossOutliers::EndWindow(Contributor* contributor) const {
-  Contributor& own = *contributor;
-  const auto n = static_cast<double>(own.count);
-  const double mean = own.sum / n, loss = own.losses / n;
-  const double error = std::sqrt(std::max(0.0, own.squares / n - mean * mean) / (n - 1));
-  own.count = 0;
-  own.losses = own.sum = own.squares = 0;
-  own.in_row = mean > std::max(least_, kErrors * error) ? own.in_row + 1 : 0;
-  if (own.in_row < kWindowsInRow) return std::nullopt;
-  own.in_row = 0;
-  return Outlier{loss, loss - mean};
+std::optional<LossOutliers::Outlier> LossOutliers::EndWindow(Contributor* own) const {
+  const std::optional<Outlier> outlier = own->OutlierAbove(least_);
+  own->count = 0;
+  own->losses = own->sum = own->squares = 0;
+  own->in_row = outlier ? own->in_row + 1 : 0;
+  if (own->in_row < kWindowsInRow) return std::nullopt;
+  own->in_row = 0;
+  return outlier;
 }
 
 }  // namespace dslide

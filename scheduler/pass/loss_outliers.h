@@ -56,10 +56,14 @@ class LossOutliers {
     uint64_t count = 0;
     double losses = 0, sum = 0, squares = 0;  // the latter two of differences
     uint32_t in_row = 0;
+
+    // The window so far, if its mean difference is above `least` and kErrors standard errors.
+    // REQUIRES count > 1.
+    std::optional<Outlier> OutlierAbove(double least) const;
   };
 
   std::optional<double> LevelOfOthers(const std::string& contributor) const;
-  std::optional<Outlier> EndWindow(Contributor* contributor) const;
+  std::optional<Outlier> EndWindow(Contributor* own) const;
 
   double least_;  // nats above the others
   uint64_t batches_ = 0;

@@ -21,9 +21,9 @@
 // worker sends it within the bound, and kFactor times smaller, the first one has lied. Refusals of
 // a sender count until one of its batches is within the bound. If there are kOnEnd of them, of more
 // than half of the senders of late with kOfOneSender each, it is the training that has changed, or
-// the others have lied: the bound is learned anew. For
-// kRecent batches from then on there is no bound by others while one of the senders of late lacks
-// kEnough batches: else those who have lied would set the first bound again.
+// the others have lied: the bound is learned anew. During the next kRecent batches the other
+// senders set no bound while one of the senders of late has fewer than kEnough batches. Otherwise
+// the senders that have lied would set the first bound again.
 #pragma once
 
 #include <algorithm>

@@ -21,7 +21,7 @@ struct LyingServerOptions {
   // Its answer to a peer; nullopt: silence. Greetings of workers and the scheduler's probe are
   // answered as they should be before.
   std::function<std::optional<Body>(const Body& request, const Config& config)> answer;
-  // Is called with what the scheduler tells a new server; then the server leaves.
+  // Receives the scheduler's reply to the server's first Join; then the server leaves.
   std::function<void(const JoinReply& told)> leaves_with;
   // Hears every message of a peer, greetings included.
   std::function<void(const Envelope& envelope)> hear;

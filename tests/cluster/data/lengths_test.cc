@@ -169,7 +169,7 @@ TEST_CASE("lengths: a model without train.normalize has the divisor 1, also when
                  "is off: training may diverge"));
 }
 
-TEST_CASE("lengths: a run of a version without train.normalize goes on without a checkpoint") {
+TEST_CASE("lengths: a run of a version without train.normalize is resumed without a checkpoint") {
   LengthsRun run;
   // It has a ledger, and was stopped before anything was trained.
   const auto scheduler = run.Start(
