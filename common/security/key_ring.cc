@@ -184,19 +184,29 @@ Status KeyRing::Quarantine(const PublicKey& key, std::vector<uint32_t> accusers,
   return {};
 }
 
-std::vector<std::string> KeyRing::LiftUnfounded() {
-  const std::vector<Grant> before = grants_;  // a key that is freed here accuses from now on only
+bool KeyRing::IsUnfounded(const Grant& grant) const {
   const auto stands = [&](uint32_t accuser) {
-    return std::ranges::any_of(before, [&](const Grant& grant) {
-      return FingerprintOf(grant.key) == accuser && grant.quarantined_s == 0;
+    return std::ranges::any_of(grants_, [&](const Grant& other) {
+      return FingerprintOf(other.key) == accuser && other.quarantined_s == 0;
     });
   };
-  std::vector<std::string> lifted;
+  return grant.quarantined_s != 0 && !std::ranges::all_of(grant.accusers, stands);
+}
+
+bool KeyRing::HasUnfounded() const {
+  return std::ranges::any_of(grants_, [&](const Grant& grant) { return IsUnfounded(grant); });
+}
+
+std::vector<std::string> KeyRing::LiftUnfounded() {
+  std::vector<Grant*> unfounded;  // found before any is freed: a freed key accuses from now on only
   for (Grant& grant : grants_) {
-    if (grant.quarantined_s == 0 || std::ranges::all_of(grant.accusers, stands)) continue;
-    grant.quarantined_s = 0;
-    grant.accusers.clear();
-    lifted.push_back(grant.name);
+    if (IsUnfounded(grant)) unfounded.push_back(&grant);
+  }
+  std::vector<std::string> lifted;
+  for (Grant* grant : unfounded) {
+    grant->quarantined_s = 0;
+    grant->accusers.clear();
+    lifted.push_back(grant->name);
   }
   return lifted;
 }

@@ -50,13 +50,17 @@ class KeyRing {
   Status Revoke(const std::string& name);
   // Errors (kBadInput): there is no such key.
   Status Quarantine(const PublicKey& key, std::vector<uint32_t> accusers, int64_t now_s);
-  // Ends the quarantines with an accuser whose key was revoked or is in quarantine.
+  // Whether there is a quarantine with an accuser whose key was revoked or is in quarantine.
+  bool HasUnfounded() const;
+  // Ends them.
   // Returns the names of the keys that are free again.
   std::vector<std::string> LiftUnfounded();
   // Lets the keys of a name end at a time, those that end later. Errors as above.
   Status Expire(const std::string& name, int64_t at_s);
 
  private:
+  bool IsUnfounded(const Grant& grant) const;
+
   std::vector<Grant> grants_;
 };
 

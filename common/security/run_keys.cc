@@ -218,8 +218,8 @@ Status RunKeys::Quarantine(const PublicKey& key, std::vector<uint32_t> accusers,
 }
 
 Result<std::vector<std::string>> RunKeys::LiftUnfounded() {
-  std::vector<std::string> lifted = KeyRing(ring_).LiftUnfounded();
-  if (lifted.empty()) return lifted;
+  std::vector<std::string> lifted;
+  if (!ring_.HasUnfounded()) return lifted;
   DSLIDE_RETURN_IF_ERROR(Change([&]() -> Status {
     lifted = ring_.LiftUnfounded();
     return {};

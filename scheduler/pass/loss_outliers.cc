@@ -10,23 +10,32 @@ namespace {
 // A contributor that has trained nothing for so many batches of each says nothing of the present.
 constexpr uint64_t kStaleRounds = 20;
 
+// With more contributors than this the level is that of all, computed anew every quarter of a
+// round: each batch costs a few steps then, however many there are.
+constexpr size_t kMany = 64;
+
 }  // namespace
 
 LossOutliers::LossOutliers(uint32_t labels)
     : least_(kShare * std::log(static_cast<double>(labels))) {}
 
-std::optional<double> LossOutliers::LevelOfOthers(const std::string& contributor) const {
+std::optional<double> LossOutliers::LevelOfOthers(const std::string& contributor) {
+  const size_t known = contributors_.size();
+  if (known > kMany && level_ && batches_ - level_at_ < known / 4) return level_;
+  level_at_ = batches_;
+  level_.reset();
   std::vector<double> others;
   for (const auto& [name, other] : contributors_) {
     const bool is_stale = batches_ - other.last > kStaleRounds * contributors_.size();
-    if (name != contributor && other.batches >= kLeastKnown && !is_stale) {
+    if ((known > kMany || name != contributor) && other.batches >= kLeastKnown && !is_stale) {
       others.push_back(other.recent);
     }
   }
   if (others.size() + 1 < kLeastContributors) return std::nullopt;
   const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
   std::ranges::nth_element(others, middle);
-  return *middle;
+  level_ = *middle;
+  return level_;
 }
 
 std::optional<LossOutliers::Outlier> LossOutliers::Add(const std::string& contributor,

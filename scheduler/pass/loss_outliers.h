@@ -45,7 +45,10 @@ class LossOutliers {
   std::map<std::string, Outlier> Suspects() const;
 
   // The model has gone back to a checkpoint.
-  void BeginGeneration() { contributors_.clear(); }
+  void BeginGeneration() {
+    contributors_.clear();
+    level_.reset();
+  }
 
  private:
   struct Contributor {
@@ -62,12 +65,15 @@ class LossOutliers {
     std::optional<Outlier> OutlierAbove(double least) const;
   };
 
-  std::optional<double> LevelOfOthers(const std::string& contributor) const;
+  std::optional<double> LevelOfOthers(const std::string& contributor);
   std::optional<Outlier> EndWindow(Contributor* own) const;
 
   double least_;  // nats above the others
   uint64_t batches_ = 0;
   std::map<std::string, Contributor> contributors_;
+  // Of many contributors, among whom one makes no difference: the median of all, and from when.
+  std::optional<double> level_;
+  uint64_t level_at_ = 0;
 };
 
 }  // namespace dslide

@@ -4,7 +4,7 @@
 //   tests_attacks                                      all attacks, encrypted
 //   tests_attacks --list                               what there is
 //   tests_attacks --family flood --only http.slowloris some of them
-//   tests_attacks --plain, --sync                      another kind of cluster
+//   tests_attacks --plain, --sync, --stream            another kind of cluster
 //
 // The attacker is a process of its own: this executable again.
 #include <fmt/core.h>
@@ -73,7 +73,11 @@ Status Work(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(jobs);
   CampaignOptions options;
   options.plain = arguments.Has("plain");
-  options.synchronous = arguments.Has("sync");
+  if (arguments.Has("sync") && arguments.Has("stream")) {
+    return BadInput("--sync --stream: a stream is not trained synchronously here; name one");
+  }
+  if (arguments.Has("sync")) options.training = Training::kSynchronous;
+  if (arguments.Has("stream")) options.training = Training::kStream;
   options.alone = arguments.Has("alone");
   options.together = arguments.Has("quick");
   options.keep = arguments.Get("keep");
@@ -94,7 +98,8 @@ int main(int argc, char** argv) {
   line.Repeated("family", "NAME", "all attacks of a family");
   line.Flag("list", "name the attacks and exit");
   line.Flag("plain", "clusters without encryption, where nobody has a key");
-  line.Flag("sync", "synchronous training");
+  line.Flag("sync", "synchronous training with audits");
+  line.Flag("stream", "training on a stream");
   line.Flag("alone", "every attack on a cluster of its own");
   line.Flag("quick", "those that ctest runs; speed is shown but not judged");
   line.Option("milliseconds", "N", "how long an attack goes on", "3000");

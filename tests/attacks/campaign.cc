@@ -28,7 +28,7 @@ std::vector<Group> GroupsOf(const std::vector<const Attack*>& attacks,
                             const CampaignOptions& campaign) {
   std::vector<Group> groups;
   for (const Attack* attack : attacks) {
-    const GroundOptions options = GroundOf(*attack, campaign.plain, campaign.synchronous);
+    const GroundOptions options = GroundOf(*attack, campaign.plain, campaign.training);
     const bool alone = attack->on.alone || attack->on.first || campaign.alone;
     const std::string name = alone ? attack->name : campaign.together ? "all" : FamilyOf(*attack);
     const auto same = std::ranges::find_if(
@@ -101,8 +101,7 @@ class GroupRun {
     if (!ending.fault.empty()) return Failed("without an attack: " + ending.fault);
     fmt::print("clean: {}, {}, {} workers: P@1 {:.2f}, {:.0f} samples/s\n",
                group_.options.encrypted ? "encrypted" : "plaintext",
-               group_.options.synchronous ? "synchronous" : "asynchronous", group_.options.workers,
-               ending.p_at_1, rate);
+               NameOf(group_.options.training), group_.options.workers, ending.p_at_1, rate);
     fmt::print("{}{} {}\n", kClean, ending.p_at_1, rate);
     return {};
   }

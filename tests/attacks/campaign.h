@@ -7,12 +7,14 @@
 
 #include "common/base/error.h"
 #include "tests/attacks/attack.h"
+#include "tests/attacks/ground.h"
 #include "tests/attacks/trial.h"
 
 namespace dslide {
 
 struct CampaignOptions {
-  bool plain = false, synchronous = false;
+  bool plain = false;
+  Training training = Training::kAsynchronous;
   bool alone = false;     // every attack on a cluster of its own
   bool together = false;  // as many as fit on one cluster, whatever their family
   int64_t run_ms = 3000;

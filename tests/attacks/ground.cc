@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kTrain = 10000;
+constexpr int kStream = 1'000'000;  // more than are trained
 constexpr int kTest = 2000;
 constexpr int kOthers = 2;  // features of other labels that a sample has
 constexpr int kBeginMs = 120000;
@@ -72,20 +73,40 @@ void WriteNarrowSamples(const std::string& path, int samples, uint64_t seed) {
   }
 }
 
+// The same as text: each feature is a word, which the label's text has twice.
+void WriteNarrowTexts(const std::string& path, int samples, uint64_t seed) {
+  Random random(seed);
+  auto file = fmt::output_file(path);
+  for (int i = 0; i < samples; ++i) {
+    const uint64_t label = random.Below(kLabels);
+    file.print(R"({{"text": "word{0} word{0})", label);
+    for (int other = 0; other < kOthers; ++other) file.print(" word{}", random.Below(kLabels));
+    file.print(R"(", "labels": ["label{}"]}})", label);
+    file.print("\n");
+  }
+}
+
 bool IsHonest(const nlohmann::json& member) {
   return member.value("role", "") == "worker" && member.value("name", "").starts_with("worker-");
 }
 
 }  // namespace
 
-GroundOptions GroundOf(const Attack& attack, bool all_plain, bool all_synchronous) {
-  return {!attack.on.plain && !all_plain, attack.on.synchronous || all_synchronous,
+const char* NameOf(Training training) {
+  if (training == Training::kStream) return "a stream";
+  return training == Training::kSynchronous ? "synchronous" : "asynchronous";
+}
+
+GroundOptions GroundOf(const Attack& attack, bool all_plain, Training all) {
+  return {!attack.on.plain && !all_plain, attack.on.synchronous ? Training::kSynchronous : all,
           attack.on.workers, attack.on.first, attack.on.serves};
 }
 
 Ground::Ground(const GroundOptions& options) : options_(options) {
-  WriteNarrowSamples(run_.Path("attacked.txt"), kTrain, 1);
-  WriteNarrowSamples(run_.Path("measured.txt"), kTest, 2);
+  const bool stream = options_.training == Training::kStream;
+  const auto write = stream ? WriteNarrowTexts : WriteNarrowSamples;
+  write(Samples("attacked"), stream ? kStream : kTrain, 1);
+  write(Samples("measured"), kTest, 2);
 }
 
 Ground::~Ground() {
@@ -109,9 +130,8 @@ Arguments Ground::Settings() const {
   const auto set = [&](const std::string& assignment) {
     settings.insert(settings.end(), {"--set", assignment});
   };
-  set("train.data=" + run_.Path("attacked.txt"));
-  set("train.test=" + run_.Path("measured.txt"));
-  set("train.epochs=2000");
+  set("train.data=" + Samples("attacked"));
+  set("train.test=" + Samples("measured"));
   set("train.evaluate_samples=200");
   set("checkpoint.interval_s=2");
   set("cluster.heartbeat_ms=200");
@@ -119,12 +139,22 @@ Arguments Ground::Settings() const {
   set("cluster.lease_timeout_ms=3000");
   set("cluster.takeover_s=2");
   if (options_.encrypted) set("security.encryption=always");
-  if (options_.synchronous) {
+  if (options_.training == Training::kStream) {
+    set("train.open_vocabulary=true");
+    set("train.segment_samples=4096");
+  } else {
+    set("train.epochs=2000");
+  }
+  if (options_.training == Training::kSynchronous) {
     set("train.staleness=0");
     set(fmt::format("train.target_batch={}", std::max(128, 32 * options_.workers)));
     set("train.audit=0.1");
   }
   return settings;
+}
+
+std::string Ground::Samples(const std::string& name) const {
+  return run_.Path(name + (options_.training == Training::kStream ? ".jsonl" : ".txt"));
 }
 
 Status Ground::Begin(const std::vector<const Attack*>& attacks) {
@@ -346,7 +376,7 @@ Ending Ground::End() {
   attackers_.clear();
   serve_.reset();
   if (run_.Run("dslide", {"evaluate", "--checkpoint", run_.run_directory(), "--data",
-                          run_.Path("measured.txt"), "--json"}) == 0) {
+                          Samples("measured"), "--json"}) == 0) {
     const auto measured = nlohmann::json::parse(run_.last_output(), nullptr, false);
     if (measured.is_object()) ending.p_at_1 = 100 * measured.value("p_at_1", 0.0);
   } else {
@@ -354,7 +384,9 @@ Ending Ground::End() {
   }
   if (run_.Run("dslide", {"ledger", "verify", run_.run_directory(), "--json"}) == 0) {
     const auto counts = nlohmann::json::parse(run_.last_output(), nullptr, false);
-    note(Continue(counts.value("epochs_done", uint64_t{0}) + 2));
+    if (options_.training != Training::kStream) {
+      note(Continue(counts.value("epochs_done", uint64_t{0}) + 2));
+    }
     note(Recount());
   } else {
     note("dslide ledger verify: " + run_.last_errors());

@@ -15,17 +15,21 @@
 
 namespace dslide {
 
+enum class Training { kAsynchronous, kSynchronous, kStream };
+const char* NameOf(Training training);
+
 struct GroundOptions {
   bool encrypted = true;
-  bool synchronous = false;
+  Training training = Training::kAsynchronous;
   int workers = 2;
   bool waits = false;  // honest workers come when BringWorkers() is called
   bool serves = false;
 
   auto operator<=>(const GroundOptions&) const = default;
 };
-// Of an attack; `all_plain`, `all_synchronous`: whatever it asks for.
-GroundOptions GroundOf(const Attack& attack, bool all_plain, bool all_synchronous);
+// Of an attack; `all_plain`, `all`: whatever it asks for. An attack on synchronous training stays
+// one.
+GroundOptions GroundOf(const Attack& attack, bool all_plain, Training all);
 
 // What the scheduler tells an observer, at one moment.
 struct Reading {
@@ -73,8 +77,8 @@ class Ground {
   // Lets an attacker go on until the run has ended.
   void Keep(std::unique_ptr<Process> attacker) { attackers_.push_back(std::move(attacker)); }
 
-  // Asks the run to stop, measures its model, continues it to the end of the next epoch, and
-  // recounts.
+  // Asks the run to stop, measures its model, continues it to the end of the next epoch (a stream
+  // has none), and recounts.
   Ending End();
 
   std::string LastLines() const;  // of the logs
@@ -89,6 +93,7 @@ class Ground {
   bool Awaits(const std::function<bool(const nlohmann::json& status)>& state) const;
   std::string Delay() const;
   void KillMembers() const;
+  std::string Samples(const std::string& name) const;
   std::string AskToStop();
   std::string Continue(uint64_t epochs);
   std::string Recount();

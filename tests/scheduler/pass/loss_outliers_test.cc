@@ -84,6 +84,14 @@ TEST_CASE("loss outliers: one of ten, and two of ten") {
   CHECK(After(means, 100).size() == 2);
 }
 
+TEST_CASE("loss outliers: five of two hundred, while the loss falls") {
+  std::map<std::string, double> means;
+  for (int i = 0; i < 200; ++i) means["key-" + std::to_string(i)] = i % 40 == 7 ? 4.0 : 2.0;
+  const Found found = After(means, 60, 5.0);
+  CHECK(found.size() == 5);
+  CHECK(found.contains("key-47"));
+}
+
 TEST_CASE("loss outliers: a new name for each batch holds nobody up and takes no room") {
   LossOutliers outliers(kLabels);
   bool found = false;
