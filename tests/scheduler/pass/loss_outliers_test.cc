@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "common/base/random.h"
 
