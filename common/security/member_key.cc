@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include "common/config/quoted.h"
 #include "common/config/small_text.h"

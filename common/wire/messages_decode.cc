@@ -2,6 +2,7 @@
 // passed it, nothing is returned before its shapes agree. The first fault found is the one that is
 // reported.
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>

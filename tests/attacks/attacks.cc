@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "common/app/executable.h"
 #include "tests/attacks/attack.h"

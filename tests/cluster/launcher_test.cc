@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tests/cluster/cluster.h"
 #include "tools/dslide/cluster/restart_limit.h"

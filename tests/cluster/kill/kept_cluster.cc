@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "common/base/check.h"
 #include "tests/cluster/cluster.h"

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "common/base/process.h"
 #include "tests/support/temp_directory.h"

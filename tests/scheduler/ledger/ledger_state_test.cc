@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "common/base/random.h"
 #include "common/checkpoint/layout.h"

@@ -1,5 +1,7 @@
 #include "tools/dslide/cluster/observer.h"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "tests/support/fake_scheduler.h"

@@ -1,6 +1,8 @@
 // Queues whose speed can be worked out by hand.
 #include "tools/dslide/plan/queueing.h"
 
+#include <utility>
+
 #include <doctest/doctest.h>
 
 namespace dslide::queueing_test {

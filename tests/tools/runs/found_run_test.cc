@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 

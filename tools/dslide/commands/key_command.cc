@@ -1,6 +1,7 @@
 // dslide key COMMAND: who may join an encrypted run; dslide keygen: a key of one's own.
 #include <fmt/core.h>
 
+#include <cstdio>
 #include <filesystem>
 
 #include "common/app/executable.h"

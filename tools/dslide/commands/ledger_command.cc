@@ -1,6 +1,7 @@
 // dslide ledger verify|show|contributions: recounts or prints a run's ledger.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>

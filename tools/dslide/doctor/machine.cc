@@ -6,6 +6,7 @@
 #include <sys/timex.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
