@@ -102,7 +102,7 @@ std::vector<int64_t> ServerLinks::SilencesUs(int64_t silence_us, int64_t batch_u
 // [servers] A server that is only slow answers something. In synchronous training the first
 // requests of a batch wait at all servers for the steps before it, so that they say nothing of a
 // server.
-std::vector<ServerLinks::Silence> ServerLinks::Silences(const FlightTable& flights,
+std::vector<ServerLinks::Silence> ServerLinks::Silences(const FlightTable& flights, bool waits,
                                                         bool synchronous, int64_t silence_us,
                                                         int64_t batch_us, int64_t now_us) const {
   const std::vector<int64_t> silences_us = SilencesUs(silence_us, batch_us);
@@ -112,8 +112,9 @@ std::vector<ServerLinks::Silence> ServerLinks::Silences(const FlightTable& fligh
   for (size_t s = 0; s < links_.size(); ++s) {
     const int64_t since_us = links_[s].useless_since_us;
     const int64_t most_us = std::min(silences_us[s], silence_us / kUselessShare);
-    const bool useless = since_us > 0 && now_us - since_us >= most_us &&
-                         asked_servers.contains(static_cast<uint32_t>(s));
+    const bool asked =
+        asked_servers.contains(static_cast<uint32_t>(s)) || (waits && links_[s].useful < kProof);
+    const bool useless = since_us > 0 && now_us - since_us >= most_us && asked;
     silent.push_back(useless ? Silence::kUseless : Silence::kNone);
   }
   for (const auto& [sequence, awaited] : flights.awaited()) {
@@ -149,11 +150,11 @@ const char* ServerLinks::TextOf(Silence silence) {
   return "";
 }
 
-void ServerLinks::TellSilent(const FlightTable& flights, const Config& config, int64_t now_us,
-                             Heartbeat* beat, std::vector<std::string>* notices) {
+void ServerLinks::TellSilent(const FlightTable& flights, bool waits, const Config& config,
+                             int64_t now_us, Heartbeat* beat, std::vector<std::string>* notices) {
   const int64_t silence_us = int64_t{2000} * config.cluster.request_timeout_ms;
-  const std::vector<Silence> silent =
-      Silences(flights, IsSynchronous(config.train), silence_us, beat->longest_batch_us, now_us);
+  const std::vector<Silence> silent = Silences(flights, waits, IsSynchronous(config.train),
+                                               silence_us, beat->longest_batch_us, now_us);
   for (size_t s = 0; s < silent.size(); ++s) {
     const PlanServer& server = links_[s].server;
     if (silent[s] == Silence::kOthersAnswer || silent[s] == Silence::kUseless)

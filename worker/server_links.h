@@ -48,9 +48,10 @@ class ServerLinks {
   // kFirstRoundTrips round trips of the slowest other link or kSlowBatches times the longest batch,
   // and at least kFirstSilenceUs, or kConnectUs before its first answer. The scheduler is told of a
   // server without answers only while others answer; when none answers, the worker's own network
-  // may be at fault.
-  void TellSilent(const FlightTable& flights, const Config& config, int64_t now_us, Heartbeat* beat,
-                  std::vector<std::string>* notices);
+  // may be at fault. `waits`: failed batches are set aside, so that a new server which refuses
+  // everything is asked nothing for a while.
+  void TellSilent(const FlightTable& flights, bool waits, const Config& config, int64_t now_us,
+                  Heartbeat* beat, std::vector<std::string>* notices);
 
  private:
   static constexpr int64_t kProbeUs = 2'000'000;  // half a window of the meter
@@ -84,8 +85,8 @@ class ServerLinks {
   static void ChoosePrecision(const Config& config, Link* link);
   // [servers]
   std::vector<int64_t> SilencesUs(int64_t silence_us, int64_t batch_us) const;
-  std::vector<Silence> Silences(const FlightTable& flights, bool synchronous, int64_t silence_us,
-                                int64_t batch_us, int64_t now_us) const;
+  std::vector<Silence> Silences(const FlightTable& flights, bool waits, bool synchronous,
+                                int64_t silence_us, int64_t batch_us, int64_t now_us) const;
 
   std::vector<Link> links_;  // [plan's servers]
 };

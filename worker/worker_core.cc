@@ -494,7 +494,8 @@ void WorkerCore::SendHeartbeat(const Heartbeat& usage) {
   beat.longest_batch_us = static_cast<uint32_t>(std::exchange(longest_batch_us_, 0));
   if (work_) {
     beat.batches_in_flight = static_cast<uint32_t>(work_->flights.size());
-    links_.TellSilent(work_->flights, *config_, now_us_, &beat, &effects_.notices);
+    links_.TellSilent(work_->flights, work_->leases.aside() > 0, *config_, now_us_, &beat,
+                      &effects_.notices);
   }
   Send(kScheduler, beat);
   link_.HeartbeatSent(NowMs());

@@ -131,6 +131,19 @@ TEST_CASE_FIXTURE(NewcomerWithSlots, "a new server that does not answer is told 
   CHECK(SilentAt(2100) == std::vector<uint64_t>{102});
 }
 
+TEST_CASE_FIXTURE(NewcomerWithSlots,
+                  "a new server that refuses is told of while all batches are set aside") {
+  const auto refuse = [&](const std::vector<WorkerCore::Outgoing>& open) {
+    REQUIRE(open.size() == 2);
+    Server(open[0], Answer(open[0].message.body));
+    Server(open[1], ErrorReply{ErrorCode::kRefused, "not now"});
+  };
+  refuse(requests);
+  refuse(Requests(Tick(500)));  // it begins again
+  CHECK(SilentAt(900).empty());
+  CHECK(SilentAt(1200) == std::vector<uint64_t>{102});
+}
+
 TEST_CASE_FIXTURE(NewcomerWithSlots, "a new server that refuses is told of in a second") {
   Server(requests[0], Answer(requests[0].message.body));
   Server(requests[1], ErrorReply{ErrorCode::kRefused, "not now"});
