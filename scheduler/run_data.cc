@@ -21,6 +21,7 @@
 #include "common/data/measures/sample_lengths.h"
 #include "common/data/numbers/matrix_reader.h"
 #include "common/data/text_stream.h"
+#include "common/run/hold_out.h"
 #include "scheduler/kept_input.h"
 
 namespace dslide {
@@ -32,6 +33,7 @@ struct KnownModel {
   uint32_t features = 0;
   uint32_t labels = 0;
   std::optional<float> normalize;
+  std::optional<uint32_t> heldout;
 };
 
 Result<KnownModel> FindKnownModel(const RunInputs& inputs) {
@@ -43,6 +45,7 @@ Result<KnownModel> FindKnownModel(const RunInputs& inputs) {
     const Result<Config> config = ParseStoredConfig(inputs.ledger.run.config, "the ledger");
     DSLIDE_RETURN_IF_ERROR(config);
     known.normalize = config->train.normalize;
+    known.heldout = config->train.heldout;
     return known;
   }
   const Result<Manifest> manifest = ReadManifest(*newest);
@@ -52,7 +55,7 @@ Result<KnownModel> FindKnownModel(const RunInputs& inputs) {
   auto preprocessor = LoadPreprocessor(checkpoints, manifest->preprocessor);
   DSLIDE_RETURN_IF_ERROR(preprocessor);
   return KnownModel{*std::move(preprocessor), config->model.features, config->model.labels,
-                    config->train.normalize};
+                    config->train.normalize, config->train.heldout};
 }
 
 Status CheckFile(const std::string& key, const std::string& path) {
@@ -113,24 +116,39 @@ Status LoadTraining(const KnownModel& known, RunInputs* inputs, RunData* data) {
   return {};
 }
 
-Status LoadTest(const KnownModel& known, RunInputs* inputs, RunData* data) {
-  const std::string& path = inputs->config.train.test;
-  if (path.empty()) return {};
-  const Dataset& train = *inputs->train;
-  Result<LoadedSamples> read = LoadTestSamples(path, data->training, inputs->config.text);
+// Reads a file that the model is measured on.
+Result<Dataset> LoadMeasured(const std::string& path, const KnownModel& known,
+                             const RunInputs& inputs, RunData* data) {
+  const Dataset& train = *inputs.train;
+  Result<LoadedSamples> read = LoadTestSamples(path, data->training, inputs.config.text);
   DSLIDE_RETURN_IF_ERROR(read);
-  Dataset& test = read->data;
-  test.Widen(known.features, known.labels);
-  if (test.num_features() != train.num_features() || test.num_labels() != train.num_labels()) {
+  Dataset& samples = read->data;
+  samples.Widen(known.features, known.labels);
+  if (samples.num_features() != train.num_features() ||
+      samples.num_labels() != train.num_labels()) {
     return BadInput(fmt::format("{}: {} and {}, but {} has {} and {}", path,
-                                Plural(test.num_features(), "feature"),
-                                Plural(test.num_labels(), "label"), inputs->config.train.data,
+                                Plural(samples.num_features(), "feature"),
+                                Plural(samples.num_labels(), "label"), inputs.config.train.data,
                                 train.num_features(), train.num_labels()));
   }
   data->notes.insert(data->notes.end(), read->notes.begin(), read->notes.end());
-  data->notes.push_back(UnknownLabels(path, test));
-  data->test = std::move(test);
-  inputs->test = &*data->test;
+  data->notes.push_back(UnknownLabels(path, samples));
+  return std::move(samples);
+}
+
+Status LoadTest(const KnownModel& known, RunInputs* inputs, RunData* data) {
+  const TrainConfig& files = inputs->config.train;
+  const auto load = [&](const std::string& path, std::optional<Dataset>* to) -> Status {
+    if (path.empty()) return {};
+    Result<Dataset> samples = LoadMeasured(path, known, *inputs, data);
+    DSLIDE_RETURN_IF_ERROR(samples);
+    *to = *std::move(samples);
+    return {};
+  };
+  DSLIDE_RETURN_IF_ERROR(load(files.test, &data->test));
+  DSLIDE_RETURN_IF_ERROR(load(files.dev, &data->dev));
+  if (data->test) inputs->test = &*data->test;
+  if (data->dev) inputs->dev = &*data->dev;
   return {};
 }
 
@@ -148,6 +166,7 @@ Status ResolveByData(const KnownModel& known, RunInputs* inputs, RunData* data) 
   if (divisor < 1.0f) {  // the values grow, and were checked as they were
     DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.data, train, divisor));
     if (data->test) DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.test, *data->test, divisor));
+    if (data->dev) DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.dev, *data->dev, divisor));
   }
   if (IsUsualLength(median / divisor)) {
     if (!derives || divisor == 1.0f) return {};
@@ -183,14 +202,17 @@ Status LookAtText(const RunInputs& inputs, RunData* data) {
 }  // namespace
 
 Status CheckDataFiles(const TrainConfig& train) {
-  if (train.test == "-") {
-    return BadInput("train.test = -: only train.data can be standard input; name a file");
+  for (const auto& [key, path] : {std::pair("test", train.test), {"dev", train.dev}}) {
+    if (path != "-") continue;
+    return BadInput(
+        fmt::format("train.{} = -: only train.data can be standard input; name a file", key));
   }
   if (train.data.empty()) {
     return BadInput("train.data is not set; name the training file by --data FILE");
   }
-  for (const auto& [key, path] :
-       {std::pair("train.data", train.data), {"train.test", train.test}}) {
+  for (const auto& [key, path] : {std::pair("train.data", train.data),
+                                  {"train.test", train.test},
+                                  {"train.dev", train.dev}}) {
     const bool is_stream = path == train.data && train.open_vocabulary;
     if (path == "-" || is_stream || !IsReadOnce(path)) continue;
     return BadInput(
@@ -199,6 +221,7 @@ Status CheckDataFiles(const TrainConfig& train) {
                     key, path));
   }
   DSLIDE_RETURN_IF_ERROR(CheckFile("train.test", train.test));
+  DSLIDE_RETURN_IF_ERROR(CheckFile("train.dev", train.dev));
   return CheckFile("train.label_names", train.label_names);
 }
 
@@ -232,6 +255,12 @@ Result<std::unique_ptr<RunData>> LoadRunData(const std::string& run_directory, b
   DSLIDE_RETURN_IF_ERROR(LoadTraining(*known, inputs, data.get()));
   DSLIDE_RETURN_IF_ERROR(LookAtText(*inputs, data.get()));
   DSLIDE_RETURN_IF_ERROR(LoadTest(*known, inputs, data.get()));
+  if (!inputs->config.train.heldout) inputs->config.train.heldout = known->heldout;
+  std::string note;
+  Result<std::vector<uint32_t>> held_out = HoldOut(*inputs->train, &inputs->config, &note);
+  DSLIDE_RETURN_IF_ERROR(held_out);
+  inputs->held_out = *std::move(held_out);
+  data->notes.push_back(note);
   inputs->train_checksum = Checksum(*inputs->train);
   MakePathsAbsolute(&inputs->config);  // --resume may come from elsewhere
   DSLIDE_RETURN_IF_ERROR(ResolveByData(*known, inputs, data.get()));

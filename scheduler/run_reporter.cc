@@ -131,7 +131,7 @@ void RunReporter::OnEpoch(uint32_t epochs_trained) {
 }
 
 void RunReporter::OnEvaluation(const EvaluationResult& result) {
-  curve_.Add(result);
+  if (result.set != EvaluationSet::kHeldOut) curve_.Add(result);
   parts_.terminal->Print(EvaluationLine(result, parts_.core->run().is_stream()));
   recorder_.OnEvaluation(result, ElapsedSeconds());
 }

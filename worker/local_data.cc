@@ -4,6 +4,7 @@
 
 #include "common/base/plural.h"
 #include "common/run/batch_number.h"
+#include "common/run/hold_out.h"
 #include "common/run/lease_batch.h"
 #include "common/wire/rounding.h"
 
@@ -20,8 +21,12 @@ Status LocalData::Join(const Config& config, const JoinReply& reply) {
                     file_->path, Plural(here, what), there, config.train.data));
   };
   const Dataset& data = file_->data;
-  if (data.size() != reply.train_samples) {
-    return differs("sample", data.size(), reply.train_samples);
+  held_out_.clear();
+  if (data.drawn() == nullptr) {
+    held_out_ = ChooseHeldOut(data, config.common.seed, config.train.heldout.value_or(0));
+  }
+  if (data.size() - held_out_.size() != reply.train_samples) {
+    return differs("sample", data.size() - held_out_.size(), reply.train_samples);
   }
   if (data.num_features() != config.model.features) {
     return differs("feature", data.num_features(), config.model.features);
@@ -77,7 +82,8 @@ Status LocalData::FillIn(const Config& config, const LeaseGrant& grant, LeaseBat
 
 const DataOrder& LocalData::OrderOf(const Config& config, uint32_t epoch) {
   if (!order_ || order_epoch_ != epoch) {
-    order_ = DataOrder::Epoch(file_->data, config.common.seed, epoch, config.train.batch);
+    order_ =
+        DataOrder::Epoch(file_->data, config.common.seed, epoch, config.train.batch, held_out_);
     order_epoch_ = epoch;
   }
   return *order_;

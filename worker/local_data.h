@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/config/config.h"
@@ -48,6 +49,7 @@ class LocalData {
   bool in_use_ = false;
   uint32_t order_epoch_ = 0;
   std::optional<DataOrder> order_;  // of order_epoch_
+  std::vector<uint32_t> held_out_;  // numbers of samples that are not trained
 };
 
 }  // namespace dslide

@@ -35,7 +35,9 @@ std::string AbsoluteData(const std::string& path) {
 }  // namespace
 
 void MakePathsAbsolute(Config* config) {
-  for (std::string* data : {&config->train.data, &config->train.test}) *data = AbsoluteData(*data);
+  for (std::string* data : {&config->train.data, &config->train.test, &config->train.dev}) {
+    *data = AbsoluteData(*data);
+  }
   for (std::string* path : {&config->train.label_names, &config->checkpoint.directory}) {
     if (!path->empty()) *path = Absolute(*path);
   }

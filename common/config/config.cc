@@ -171,6 +171,8 @@ Status Builder::CheckStream() const {
     return Refuse("train.epochs", kNot);
   }
   if (train.decay == Decay::kCosine) return Refuse("train.decay", kNot);
+  if (train.heldout.value_or(0) > 0) return Refuse("train.heldout", kNot);
+  if (!train.dev.empty()) return Refuse("train.dev", kNot);
   if (train.min_label_samples > 1) {
     return Refuse("train.min_label_samples", std::string(kNot) + ", which has train.admit_count");
   }

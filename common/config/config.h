@@ -92,19 +92,21 @@ struct HashConfig {
 };
 
 struct TrainConfig {
-  std::string data;                 // training file
-  std::string test;                 // evaluation file; empty: no evaluation
-  std::string label_names;          // tab-separated label id ... name; empty: none
-  std::optional<float> normalize;   // divisor of feature values; nullopt: derived from the data
-  uint32_t min_label_samples = 1;   // labels of fewer samples are left out
-  bool open_vocabulary = false;     // a stream, whose labels and words come while it is trained
-  uint32_t segment_samples = 8192;  // of a segment of the stream, at most
-  uint32_t segment_s = 10;          // after which a segment ends with what has come
-  uint32_t admit_count = 2;         // samples that a word or label needs to be taken up
-  uint32_t expire_segments = 1000;  // without a word or label after which it goes; 0: never
-  uint32_t vocabulary_mb = 0;       // that words and labels of a stream may take; 0: derived
-  uint32_t epochs = 0;              // 0: derived from the number of samples
-  uint32_t batch = 0;               // samples; 0: derived from their number
+  std::string data;                     // training file
+  std::string test;                     // evaluation file; empty: no evaluation
+  std::string dev;                      // held-out samples in a file of their own; empty: none
+  std::optional<uint32_t> heldout = 0;  // training samples that are held out; nullopt: derived
+  std::string label_names;              // tab-separated label id ... name; empty: none
+  std::optional<float> normalize;       // divisor of feature values; nullopt: derived from the data
+  uint32_t min_label_samples = 1;       // labels of fewer samples are left out
+  bool open_vocabulary = false;         // a stream, whose labels and words come while it is trained
+  uint32_t segment_samples = 8192;      // of a segment of the stream, at most
+  uint32_t segment_s = 10;              // after which a segment ends with what has come
+  uint32_t admit_count = 2;             // samples that a word or label needs to be taken up
+  uint32_t expire_segments = 1000;      // without a word or label after which it goes; 0: never
+  uint32_t vocabulary_mb = 0;           // that words and labels of a stream may take; 0: derived
+  uint32_t epochs = 0;                  // 0: derived from the number of samples
+  uint32_t batch = 0;                   // samples; 0: derived from their number
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;
   float learning_rate = 0.0f;                        // 0: derived from optimiser, H and batch
   float beta1 = 0.9f;                                // Adam

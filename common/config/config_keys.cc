@@ -121,6 +121,10 @@ std::vector<ConfigKey> TrainKeys() {
   return {
       {section, "data", "training file, .gz and .zst too; -: standard input", Text(kIn, &T::data)},
       {section, "test", "optional evaluation file", Text(kIn, &T::test)},
+      {section, "dev", "optional file of held-out samples, in place of train.heldout",
+       Text(kIn, &T::dev)},
+      {section, "heldout", "training samples that only measure the model; auto: 2 %, 500 to 5,000",
+       AutoOr(kIn, &T::heldout, 0u, 1'000'000u), kFixed},
       {section, "label_names", "optional file with lines of label id, tab, name",
        Text(kIn, &T::label_names)},
       {section, "normalize", "feature values are divided by it; auto: from the data; off: 1",

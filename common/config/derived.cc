@@ -102,6 +102,7 @@ ActiveSet DefaultActiveSet(const ModelConfig& model, bool synchronous) {
 void ResolveStream(Config* config) {
   config->train.epochs = kMostSegments;
   config->train.decay = Decay::kNone;
+  config->train.heldout = 0;
   if (config->model.neurons == Neurons::kAuto) config->model.neurons = Neurons::kLearned;
   if (config->model.active == ActiveSet::kAuto) config->model.active = ActiveSet::kMass;
 }

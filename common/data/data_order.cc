@@ -23,9 +23,25 @@ std::vector<uint32_t> Shuffled(uint64_t n, uint64_t count, uint64_t seed) {
   return order;
 }
 
+// The numbers below `n` that are not among `left_out`, which ascend.
+std::vector<uint32_t> AllBut(std::span<const uint32_t> left_out, uint64_t n) {
+  std::vector<uint32_t> numbers;
+  numbers.reserve(n - left_out.size());
+  auto next = left_out.begin();
+  for (uint32_t i = 0; i < n; ++i) {
+    if (next != left_out.end() && *next == i) {
+      ++next;
+    } else {
+      numbers.push_back(i);
+    }
+  }
+  return numbers;
+}
+
 }  // namespace
 
-DataOrder DataOrder::Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, uint32_t batch) {
+DataOrder DataOrder::Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, uint32_t batch,
+                           std::span<const uint32_t> held_out) {
   DataOrder order(data, batch);
   if (const TokenSamples* drawn = data.drawn()) {
     order.weighted_ = !drawn->rules().sessions;
@@ -34,7 +50,11 @@ DataOrder DataOrder::Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, u
     return order;
   }
   order.weighted_ = data.has_weights();
-  order.order_ = Shuffled(data.size(), data.size(), SubSeed(SubSeed(seed, kEpochStream), epoch));
+  const uint64_t trained = data.size() - held_out.size();
+  order.order_ = Shuffled(trained, trained, SubSeed(SubSeed(seed, kEpochStream), epoch));
+  if (held_out.empty()) return order;
+  const std::vector<uint32_t> numbers = AllBut(held_out, data.size());
+  for (uint32_t& place : order.order_) place = numbers[place];
   return order;
 }
 
@@ -49,6 +69,13 @@ DataOrder DataOrder::Evaluation(const Dataset& data, uint64_t seed, uint64_t sam
     order.order_.resize(count);
     std::iota(order.order_.begin(), order.order_.end(), 0u);
   }
+  return order;
+}
+
+DataOrder DataOrder::Of(const Dataset& data, std::vector<uint32_t> numbers, uint32_t batch) {
+  DSLIDE_CHECK(data.drawn() == nullptr);
+  DataOrder order(data, batch);
+  order.order_ = std::move(numbers);
   return order;
 }
 

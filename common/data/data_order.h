@@ -1,12 +1,14 @@
 // Which samples make up which batch.
 //
-// An epoch's samples are a seeded permutation of the file's, so batch (epoch, unit, index) has the
-// same samples on every worker, and a worker with the file can find them itself. An evaluation
-// takes a seeded random subset (never a prefix: files are often sorted), or all samples in file
-// order.
+// An epoch's samples are a seeded permutation of the file's without those that are held out, so
+// batch (epoch, unit, index) has the same samples on every worker, and a worker with the file can
+// find them itself. An evaluation takes a seeded random subset (never a prefix: files are often
+// sorted), or all samples in file order.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "common/data/dataset.h"
@@ -23,11 +25,15 @@ struct BatchRange {
 class DataOrder {
  public:
   // The order of `data` (must outlive this) for one training epoch, in which samples that are drawn
-  // are those of this epoch.
-  static DataOrder Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, uint32_t batch);
+  // are those of this epoch. `held_out`: numbers of samples that it leaves out, which ascend; none
+  // of samples that are drawn.
+  static DataOrder Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, uint32_t batch,
+                         std::span<const uint32_t> held_out = {});
   // REQUIRES stored samples. `samples` random samples of `data`; all of them if 0 or more than
   // `data` has.
   static DataOrder Evaluation(const Dataset& data, uint64_t seed, uint64_t samples, uint32_t batch);
+  // These samples of `data`, in this order.
+  static DataOrder Of(const Dataset& data, std::vector<uint32_t> numbers, uint32_t batch);
 
   uint64_t samples() const { return order_.size(); }
   uint64_t batches() const { return (order_.size() + batch_ - 1) / batch_; }

@@ -17,16 +17,23 @@
 
 namespace dslide {
 
+// What an evaluation measures the model on.
+enum class EvaluationSet {
+  kHeldOut,   // the samples that are held out of training
+  kTestPart,  // some of the test samples, after an epoch
+  kTest,      // all test samples, at the end
+};
+
 // The outcome of an evaluation. The shell writes it to metrics.jsonl and shows it.
 struct EvaluationResult {
   uint32_t epoch = 0;  // epochs trained so far
-  bool final = false;  // over all test samples
+  EvaluationSet set = EvaluationSet::kTestPart;
   RankingMetrics metrics;
 };
 
-// A test sample that an evaluation has ranked labels for.
+// A sample that an evaluation has ranked labels for.
 struct EvaluatedSample {
-  uint64_t number = 0;              // in the test file, from 0
+  uint64_t number = 0;              // in its file, from 0
   std::vector<uint32_t> labels;     // the true ones, ascending
   std::vector<uint32_t> predicted;  // the best first, at most kMaxMetricK
 };

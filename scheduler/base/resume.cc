@@ -33,10 +33,21 @@ Status CheckSameKeys(const Config& now, const Config& then, const std::string& w
                               by_data ? kOtherData : "it cannot change"));
 }
 
+// Another number of held-out samples would look like other data.
+Status CheckSameHeldOut(const RunInputs& inputs, const std::string& stored,
+                        const std::string& where) {
+  const Result<Config> config = ParseStoredConfig(stored, where);
+  DSLIDE_RETURN_IF_ERROR(config);
+  Config then = inputs.config;
+  then.train.heldout = config->train.heldout;
+  return CheckSameKeys(inputs.config, then, where);
+}
+
 // What a stored row holds and which batches there are must be as when `checkpoint` was written.
 Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const Config& stored,
                       const std::string& checkpoint) {
   const std::string where = "checkpoint " + checkpoint;
+  DSLIDE_RETURN_IF_ERROR(CheckSameHeldOut(inputs, manifest.config, where));
   if (manifest.train_samples != inputs.EpochSamples()) {
     return BadInput(fmt::format("--resume: the number of training samples is {} but {} in {}; {}",
                                 inputs.EpochSamples(), manifest.train_samples, where, kOtherData));
@@ -76,7 +87,7 @@ bool IsFinished(const LedgerState& ledger, Config config) {
   if (!stored.ok() || stored->model.features == 0 || stored->model.labels == 0) return false;
   const TrainConfig& then = stored->train;
   const bool same_data = config.train.data == then.data || config.train.data == "-";
-  if (!same_data || config.train.test != then.test) return false;
+  if (!same_data || config.train.test != then.test || config.train.dev != then.dev) return false;
   // The run keeps a copy of the names, which may be gone.
   std::error_code error;
   const bool has_names =
@@ -86,6 +97,7 @@ bool IsFinished(const LedgerState& ledger, Config config) {
   if (config.model.neurons == Neurons::kAuto) config.model.neurons = stored->model.neurons;
   if (config.model.active == ActiveSet::kAuto) config.model.active = stored->model.active;
   if (!config.train.normalize) config.train.normalize = stored->train.normalize;
+  if (!config.train.heldout) config.train.heldout = stored->train.heldout;
   ResolveConfig(stored->model.features, stored->model.labels, &config,
                 {ledger.run.train_samples, 0});
   return config.train.epochs <= ledger.epoch && FixedKeyThatDiffers(config, *stored) == nullptr;
@@ -94,6 +106,7 @@ bool IsFinished(const LedgerState& ledger, Config config) {
 Status FindWhatToResume(bool began, RunInputs* inputs) {
   const LedgerState& ledger = inputs->ledger;
   if (ledger.opened) {
+    DSLIDE_RETURN_IF_ERROR(CheckSameHeldOut(*inputs, ledger.run.config, "the run's ledger"));
     if (ledger.run.train_samples != inputs->EpochSamples()) {
       return BadInput(fmt::format("--resume: the run has {} training samples, not {}; {}",
                                   ledger.run.train_samples, inputs->EpochSamples(), kOtherData));

@@ -24,7 +24,7 @@ struct RunContext {
   Config config;  // resolved
   RunId run;
   const Dataset* train = nullptr;
-  const Dataset* test = nullptr;     // null: no evaluation
+  const Dataset* test = nullptr;     // null: none
   std::string checkpoint_directory;  // where checkpoints are put
   uint64_t train_checksum = 0;       // Checksum(*train)
   uint64_t audit_secret = 0;         // decides which batches are audited; nobody may know it
@@ -36,12 +36,20 @@ struct RunContext {
   // Of a stream (train.open_vocabulary), whose segments are epochs: the number of the one that
   // `train` is, from 1. `config` and `preprocessor` are those to which the model has grown.
   uint32_t segment = 0;
+  // Held-out samples: those of the file train.dev, else numbers of samples of `train`, which
+  // ascend.
+  const Dataset* dev = nullptr;
+  std::vector<uint32_t> held_out = {};
 
   bool is_stream() const { return config.train.open_vocabulary; }
-  // Of an epoch; of a stream: of a full segment.
+  // Samples that an epoch trains; of a stream: the segment that `train` is.
+  uint64_t PassSamples() const { return train->size() - held_out.size(); }
+  // The same, but of a stream: a full segment.
   uint64_t EpochSamples() const {
-    return is_stream() ? config.train.segment_samples : train->size();
+    return is_stream() ? config.train.segment_samples : PassSamples();
   }
+  // How many samples measure the model while it is trained, besides those of `test`.
+  uint64_t HeldOutSamples() const { return dev == nullptr ? held_out.size() : dev->size(); }
 };
 
 // A part of a stream, with what it makes of the model.

@@ -20,10 +20,18 @@ constexpr int64_t kDoubtMs = 60000;
 // A stream may have ended because something is wrong with it.
 Status EndOf(const RunState& run) { return run.stream_end ? run.stream_end->why : Status(); }
 
+void BeginNextPass(RunState* run, int64_t now_ms);
+
 void EndEvaluation(RunState* run, int64_t now_ms) {
   std::vector<EvaluatedSample> examples;
   const EvaluationResult result = run->pass().EndEvaluation(&examples);
   const RankingMetrics& m = result.metrics;
+  if (result.set == EvaluationSet::kHeldOut) {
+    run->totals.last_held_out = result;
+    run->held_out_measured = result.epoch;
+    run->out.ShowEvaluation(result, {});
+    return BeginNextPass(run, now_ms);
+  }
   if (m.without_labels == m.samples) {  // of a stream's segment, or of a part of the test file
     run->out.Notice(fmt::format("nothing to measure: none of {} has a label",
                                 Plural(m.samples, "test sample")));
@@ -31,21 +39,29 @@ void EndEvaluation(RunState* run, int64_t now_ms) {
     run->totals.last_evaluation = result;
     run->out.ShowEvaluation(result, std::move(examples));
   }
-  if (result.final) return Finish(run, EndOf(*run), "training is finished", now_ms);
+  if (result.set == EvaluationSet::kTest)
+    return Finish(run, EndOf(*run), "training is finished", now_ms);
   run->clock.Start(now_ms);
   run->pass().BeginEpoch(run->inputs);
 }
 
-// Between two epochs: an evaluation, the next epoch, or the end.
+void BeginEvaluation(RunState* run, EvaluationSet set) {
+  run->pass().BeginEvaluation(run->inputs, set, run->inverse_propensities,
+                              static_cast<int64_t>(run->roster().BatchMs()));
+}
+
+// Between two epochs: evaluations, the next epoch, or the end.
 void BeginNextPass(RunState* run, int64_t now_ms) {
   run->clock.Stop(run->roster().cpu_seconds(), now_ms);
   const bool last = run->pass().training_complete();
   if (run->inputs.is_stream() && !last) return TendStream(run, now_ms);
+  if (run->inputs.HeldOutSamples() > 0 && run->held_out_measured != run->pass().counted().epoch) {
+    return BeginEvaluation(run, EvaluationSet::kHeldOut);
+  }
   const bool evaluate = run->inputs.test != nullptr && run->inputs.test->size() > 0 &&
                         (last || run->inputs.config.train.evaluate_samples > 0);
   if (evaluate) {
-    run->pass().BeginEvaluation(run->inputs, last, run->inverse_propensities,
-                                static_cast<int64_t>(run->roster().BatchMs()));
+    BeginEvaluation(run, last ? EvaluationSet::kTest : EvaluationSet::kTestPart);
   } else if (last) {
     Finish(run, EndOf(*run), "training is finished", now_ms);
   } else {

@@ -41,7 +41,7 @@ RunState::RunState(RunInputs run_inputs, int64_t now_ms)
       generation(cluster.seats.live() ? WorkIn(inputs.ledger) : checkpointer.Restore()),
       out(inputs.ledger.entries) {
   if (WatchesDrift(inputs.config)) {
-    drift.emplace(BatchesPerEpoch(inputs.config.train, inputs.train->size()),
+    drift.emplace(BatchesPerEpoch(inputs.config.train, inputs.PassSamples()),
                   inputs.config.model.labels);
     outliers.emplace(inputs.config.model.labels);
   }

@@ -78,6 +78,7 @@ RunStatus Describe(const RunState& run, int64_t now_ms) {
   status.training_ms = run.clock.Millis(now_ms);
   status.training_cpu_seconds = run.clock.cpu_seconds();
   status.last_evaluation = run.totals.last_evaluation;
+  status.last_held_out = run.totals.last_held_out;
   status.last_checkpoint = run.checkpointer.newest_directory();
 
   status.plan = run.plan();

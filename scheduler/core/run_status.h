@@ -71,10 +71,11 @@ struct RunStatus {
   double progress = 0;          // share of all epochs' batches that count, [0, 1]
   // All work of this life of the scheduler, also what a recovery took back.
   TrainingStats work;
-  double lease_bytes_per_sample = 0;  // of training leases
-  int64_t training_ms = 0;            // pauses for checkpoints included
-  double training_cpu_seconds = 0;    // of members
-  std::optional<EvaluationResult> last_evaluation;
+  double lease_bytes_per_sample = 0;                // of training leases
+  int64_t training_ms = 0;                          // pauses for checkpoints included
+  double training_cpu_seconds = 0;                  // of members
+  std::optional<EvaluationResult> last_evaluation;  // on test samples
+  std::optional<EvaluationResult> last_held_out;
   std::string last_checkpoint;  // directory of the newest complete one; empty: none
 
   Plan plan;

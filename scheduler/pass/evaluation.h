@@ -30,11 +30,10 @@ class Evaluation {
   // Who reports predictions to the audits (Audits::Server): the scheduler itself.
   static constexpr Incarnation kWitness{1};
 
-  // `final`: over all test samples.
-  Evaluation(bool final, InversePropensities propensities)
-      : final_(final), metrics_(std::move(propensities)) {}
+  Evaluation(EvaluationSet set, InversePropensities propensities)
+      : set_(set), metrics_(std::move(propensities)) {}
 
-  bool final() const { return final_; }
+  EvaluationSet set() const { return set_; }
   RankingMetrics Result() const { return metrics_.Result(); }
   // The last kExamples samples, the oldest first.
   std::vector<EvaluatedSample> TakeExamples() { return std::exchange(examples_, {}); }
@@ -57,7 +56,7 @@ class Evaluation {
  private:
   void KeepExamples(const TopKReply& predictions, const DataOrder& order, uint64_t first);
 
-  bool final_;
+  EvaluationSet set_;
   RankingEvaluator metrics_;
   std::vector<EvaluatedSample> examples_;
   std::map<Incarnation, uint64_t> counted_;  // batches by worker

@@ -38,14 +38,15 @@ void Pass::Begin(const RunContext& run, Outbox* out) {
 
 void Pass::BeginEpoch(const RunContext& run) {
   const TrainConfig& train = run.config.train;
-  order_ = DataOrder::Epoch(*run.train, run.config.common.seed, counted_.epoch, train.batch);
+  order_ = DataOrder::Epoch(*run.train, run.config.common.seed, counted_.epoch, train.batch,
+                            run.held_out);
   book_.emplace(order_->batches(), train.unit_batches);
   leased_end_ = 0;
   lease_end_.reset();
   before_batches_ = counted_.batches - counted_.done.size();
   before_samples_ = counted_.samples;
   for (const DoneBatch& done : counted_.done) {
-    before_samples_ -= SamplesOf({counted_.epoch, done.unit, done.index}, train, run.train->size());
+    before_samples_ -= SamplesOf({counted_.epoch, done.unit, done.index}, train, run.PassSamples());
   }
   if (IsSynchronous(train)) {
     told_batches_ = 0;
@@ -85,12 +86,18 @@ CountedWork Pass::TakeStepsBack(const RunContext& run, uint32_t version) {
   return work;
 }
 
-void Pass::BeginEvaluation(const RunContext& run, bool final,
+void Pass::BeginEvaluation(const RunContext& run, EvaluationSet set,
                            const InversePropensities& propensities, int64_t batch_ms) {
   const TrainConfig& train = run.config.train;
-  evaluation_.emplace(final, propensities);
-  order_ = DataOrder::Evaluation(*run.test, run.config.common.seed,
-                                 final ? 0 : train.evaluate_samples, train.batch);
+  evaluation_.emplace(set, propensities);
+  if (set == EvaluationSet::kHeldOut) {
+    order_ = run.dev == nullptr ? DataOrder::Of(*run.train, run.held_out, train.batch)
+                                : DataOrder::Evaluation(*run.dev, 0, 0, train.batch);
+  } else {
+    order_ = DataOrder::Evaluation(*run.test, run.config.common.seed,
+                                   set == EvaluationSet::kTest ? 0 : train.evaluate_samples,
+                                   train.batch);
+  }
   book_.emplace(order_->batches(), train.unit_batches);
   leased_end_ = 0;
   evaluation_patience_ms_ =
@@ -124,7 +131,7 @@ void Pass::EndEpoch(const RunContext& run, Outbox* out) {
 
 EvaluationResult Pass::EndEvaluation(std::vector<EvaluatedSample>* examples) {
   DSLIDE_CHECK(complete() && evaluating());
-  const EvaluationResult result{counted_.epoch, evaluation_->final(), evaluation_->Result()};
+  const EvaluationResult result{counted_.epoch, evaluation_->set(), evaluation_->Result()};
   *examples = evaluation_->TakeExamples();
   Stop();
   return result;
@@ -215,7 +222,7 @@ size_t Pass::Return(Incarnation worker) {
 
 bool Pass::CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms,
                         Incarnation worker) {
-  if (done.samples != SamplesOf(done.batch, run.config.train, run.train->size())) return false;
+  if (done.samples != SamplesOf(done.batch, run.config.train, run.PassSamples())) return false;
   const std::vector<Incarnation> holders = book_->HoldersOf(done.batch.unit, done.batch.index);
   if (!book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) return false;
   counted_.batches++;
@@ -365,7 +372,7 @@ CountedWork Pass::WorkToSave(const RunContext& run) const {
     }
   }
   if (steps_) {
-    const uint64_t samples = run.train->size();
+    const uint64_t samples = run.PassSamples();
     work.samples = before_samples_ + std::min(samples, told_batches_ * train.batch);
   }
   return work;

@@ -57,10 +57,10 @@ class Pass {
   // Begins the epoch in progress, if the last one is not done yet.
   void Begin(const RunContext& run, Outbox* out);
   void BeginEpoch(const RunContext& run);
-  // `final`: over all test samples. `batch_ms`: what a batch takes; nobody is waited for much
-  // longer.
-  void BeginEvaluation(const RunContext& run, bool final, const InversePropensities& propensities,
-                       int64_t batch_ms = 0);
+  // `batch_ms`: what a batch takes; nobody is waited for much longer. REQUIRES that the set has
+  // samples.
+  void BeginEvaluation(const RunContext& run, EvaluationSet set,
+                       const InversePropensities& propensities, int64_t batch_ms = 0);
   // REQUIRES complete(), and that an epoch is in progress.
   void EndEpoch(const RunContext& run, Outbox* out);
   // REQUIRES complete(), and that an evaluation is in progress. *examples: its last samples.

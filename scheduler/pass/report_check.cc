@@ -25,7 +25,7 @@ double MostShownLoss(const ModelConfig& model) {
 
 // The figures of a trained batch.
 std::string WhyImpossible(const BatchDone& done, double weight, const RunContext& run) {
-  const uint64_t samples = SamplesOf(done.batch, run.config.train, run.train->size());
+  const uint64_t samples = SamplesOf(done.batch, run.config.train, run.PassSamples());
   if (done.samples != samples) {
     return fmt::format("reports {}, it has {}", Plural(done.samples, "sample"), samples);
   }

@@ -31,8 +31,9 @@ struct AuditTotals {
 struct RunTotals {
   TrainingStats work;
   AuditTotals audits;
-  uint64_t lease_bytes = 0;  // of training leases, on the wire
-  std::optional<EvaluationResult> last_evaluation;
+  uint64_t lease_bytes = 0;                         // of training leases, on the wire
+  std::optional<EvaluationResult> last_evaluation;  // on test samples
+  std::optional<EvaluationResult> last_held_out;
 
   // What a message of the scheduler took on the wire.
   void CountSent(const Body& body, size_t bytes) {

@@ -49,6 +49,7 @@ OrderedJson JsonOf(const RunFacts& facts) {
           {"test", facts.test},
           {"train_samples", facts.train_samples},
           {"test_samples", facts.test_samples},
+          {"held_out_samples", facts.held_out_samples},
           {"labels", facts.labels},
           {"features", facts.features},
           {"hidden", facts.hidden},
@@ -110,7 +111,8 @@ RunFacts FactsOf(const RunContext& run, const std::string& run_directory) {
   facts.name = directory.filename().string();
   facts.data = run.config.train.data;
   facts.test = run.config.train.test;
-  facts.train_samples = run.train == nullptr ? 0 : run.train->size();
+  facts.train_samples = run.train == nullptr ? 0 : run.PassSamples();
+  facts.held_out_samples = run.HeldOutSamples();
   facts.test_samples = run.test == nullptr ? 0 : run.test->size();
   facts.labels = run.config.model.labels;
   facts.features = run.config.model.features;
@@ -273,6 +275,7 @@ OrderedJson RunHistory::Json(double now) const {
   json["run"] = JsonOf(facts_);
   json["progress"] = JsonOf(progress_.Points());
   json["evaluations"] = JsonOf(evaluations_.Points());
+  if (held_out_.size() > 0) json["held_out"] = JsonOf(held_out_.Points());
   json["loads"] = LoadsJson();
   json["events"] = OrderedJson::array();
   for (const RunEvent& event : events_) {

@@ -28,6 +28,7 @@ struct RunFacts {
   std::string test;
   uint64_t train_samples = 0;
   uint64_t test_samples = 0;  // 0: no test file
+  uint64_t held_out_samples = 0;
   uint32_t labels = 0;
   uint32_t features = 0;
   uint32_t hidden = 0;
@@ -117,6 +118,7 @@ class RunHistory {
 
   void Add(const ProgressPoint& point) { progress_.Add(point); }
   void Add(const EvaluationPoint& point) { evaluations_.Add(point); }
+  void AddHeldOut(const EvaluationPoint& point) { held_out_.Add(point); }
   void Add(LoadPoint point);
   void AddEvent(double elapsed_s, std::string text);
   void AddLoss(ServerLoss loss);
@@ -135,6 +137,7 @@ class RunHistory {
   RunFacts facts_;
   Thinned<ProgressPoint, kProgress> progress_;
   Thinned<EvaluationPoint, kEvaluations> evaluations_;
+  Thinned<EvaluationPoint, kEvaluations> held_out_;  // on held-out samples
   Thinned<LoadPoint, kLoads> loads_;
   std::deque<RunEvent> events_;
   std::deque<ServerLoss> losses_;

@@ -58,10 +58,11 @@ ProgressMeter::Reading ProgressMeter::Sample(const RunStatus& status) {
   reading.features = status.run->config.model.features;
   reading.labels = status.run->config.model.labels;
   if (rate_ > 0 && !reading.is_stream) {
-    const double all = static_cast<double>(status.run->train->size()) * train.epochs;
+    const double all = static_cast<double>(status.run->PassSamples()) * train.epochs;
     reading.eta_seconds = all * (1.0 - reading.progress) / rate_;
   }
-  if (status.last_evaluation) reading.p_at_1 = status.last_evaluation->metrics.precision[0];
+  const auto& evaluation = status.last_evaluation ? status.last_evaluation : status.last_held_out;
+  if (evaluation) reading.p_at_1 = evaluation->metrics.precision[0];
   return reading;
 }
 

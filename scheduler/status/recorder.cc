@@ -79,7 +79,12 @@ void RunRecorder::OnEpoch(uint32_t epochs_trained, double elapsed_s) {
 }
 
 void RunRecorder::OnEvaluation(const EvaluationResult& result, double elapsed_s) {
-  history_.Add(EvaluationPoint{elapsed_s, static_cast<double>(result.epoch), result.metrics});
+  const EvaluationPoint point{elapsed_s, static_cast<double>(result.epoch), result.metrics};
+  if (result.set == EvaluationSet::kHeldOut) {
+    history_.AddHeldOut(point);
+  } else {
+    history_.Add(point);
+  }
   history_.AddEvent(elapsed_s, EvaluationLine(result, is_stream_));
   metrics_.Append(EvaluationRecord(result, elapsed_s));
 }

@@ -197,7 +197,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
   json["evaluations"] = OrderedJson::array();
   for (const EvaluationResult& e : curve.Points()) {
     json["evaluations"].push_back({{"epochs_trained", e.epoch},
-                                   {"final", e.final},
+                                   {"final", e.set == EvaluationSet::kTest},
                                    {"p_at_1", e.metrics.precision[0]},
                                    {"p_at_3", e.metrics.precision[2]},
                                    {"p_at_5", e.metrics.precision[4]},
@@ -205,6 +205,13 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
                                    {"without_labels", e.metrics.without_labels}});
   }
   json["best_p_at_1"] = curve.best_p_at_1();
+  if (status.last_held_out) {
+    const EvaluationResult& held_out = *status.last_held_out;
+    json["held_out"] = {{"epochs_trained", held_out.epoch},
+                        {"p_at_1", held_out.metrics.precision[0]},
+                        {"ndcg_at_5", held_out.metrics.ndcg[4]},
+                        {"samples", held_out.metrics.samples}};
+  }
   OrderedJson& figures = json["figures"];
   figures["samples"] = status.samples;
   figures["samples per second"] = waits ? 0.0 : reading.samples_per_second;

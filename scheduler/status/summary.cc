@@ -72,7 +72,8 @@ std::string StartRecord(const RunContext& run, double time) {
   json["event"] = "start";
   json["elapsed_s"] = 0.0;
   json["time"] = std::round(time);
-  json["train_samples"] = run.train == nullptr ? 0 : run.train->size();
+  json["train_samples"] = run.train == nullptr ? 0 : run.PassSamples();
+  json["held_out_samples"] = run.HeldOutSamples();
   json["test_samples"] = run.test == nullptr ? 0 : run.test->size();
   if (run.train != nullptr) {
     json["label_repeats"] = LabelRepeats(*run.train);
@@ -114,24 +115,30 @@ std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed
 
 std::string EvaluationLine(const EvaluationResult& result, bool is_stream) {
   const RankingMetrics& m = result.metrics;
-  std::string line = fmt::format("{} {} {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}  nDCG@5 {:.2f}",
-                                 is_stream ? "segment" : "epoch", result.epoch,
-                                 result.final ? "final" : "evaluated", 100 * m.precision[0],
-                                 100 * m.precision[2], 100 * m.precision[4], 100 * m.ndcg[4]);
+  const bool held_out = result.set == EvaluationSet::kHeldOut;
+  const char* what = held_out                             ? "held out"
+                     : result.set == EvaluationSet::kTest ? "final"
+                                                          : "evaluated";
+  std::string line =
+      fmt::format("{} {} {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f}  nDCG@5 {:.2f}",
+                  is_stream ? "segment" : "epoch", result.epoch, what, 100 * m.precision[0],
+                  100 * m.precision[2], 100 * m.precision[4], 100 * m.ndcg[4]);
   // Of a stream nobody knows how frequent labels are.
   const bool no_psp = m.propensity_precision[0] == 0 && m.precision[0] > 0;
   if (!no_psp) line += fmt::format("  PSP@1 {:.2f}", 100 * m.propensity_precision[0]);
   const std::string without =
       m.without_labels == 0 ? "" : fmt::format(", {} without labels", m.without_labels);
-  return line + fmt::format("  ({} test samples{})", m.samples, without);
+  return line +
+         fmt::format("  ({} {} samples{})", m.samples, held_out ? "held-out" : "test", without);
 }
 
 std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s) {
+  const bool held_out = result.set == EvaluationSet::kHeldOut;
   OrderedJson json;
-  json["event"] = "evaluation";
+  json["event"] = held_out ? "held_out" : "evaluation";
   json["elapsed_s"] = elapsed_s;
   json["epochs_trained"] = result.epoch;
-  json["final"] = result.final;
+  if (!held_out) json["final"] = result.set == EvaluationSet::kTest;
   AddMetrics(result.metrics, &json);
   return json.dump();
 }
@@ -141,6 +148,7 @@ std::string SummaryJson(const RunStatus& status, const RunCosts& costs) {
   OrderedJson json;
   json["outcome"] = status.outcome.empty() ? "finished" : status.outcome;
   if (status.last_evaluation) AddMetrics(status.last_evaluation->metrics, &json);
+  if (status.last_held_out) AddMetrics(status.last_held_out->metrics, &json["held_out"]);
   json["epochs"] = status.epoch;
   json["samples"] = status.samples;
   AddCosts(costs, &json);

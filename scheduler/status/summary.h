@@ -18,6 +18,7 @@ std::string LostRecord(const std::string& server, double elapsed_s);
 std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s);
 // The same for people.
 std::string EvaluationLine(const EvaluationResult& result, bool is_stream);
+// An event `evaluation`, or `held_out`.
 std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s);
 
 // What a run has cost, as summary.json has it. whole_run: false if an earlier life of the scheduler

@@ -97,6 +97,51 @@ TEST_CASE("a run learns, counts its samples and leaves a complete run directory"
   CHECK(Lines(ReadFile(run.Path("predictions.txt"))) == kTestSamples);
 }
 
+TEST_CASE("held-out samples are not trained, and measure the model after each epoch") {
+  TestRun run;
+  const Arguments held_out = {"--servers", "2", "--workers", "2", "--set", "train.heldout=200"};
+  REQUIRE(run.Train(held_out)->Wait() == 0);
+  const nlohmann::json summary = run.Summary();
+  CHECK(summary["samples"] == 3 * (kSamples - 200));
+  CHECK(summary["held_out"]["evaluated_samples"] == 200);
+  CHECK(summary["held_out"]["p_at_1"] > 0.8);
+  CHECK(summary["p_at_1"] > 0.8);
+  std::vector<nlohmann::json> records;
+  std::istringstream lines(ReadFile(run.run_directory() + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    if (Parse(line)["event"] == "held_out") records.push_back(Parse(line));
+  }
+  REQUIRE(records.size() == 3);
+  CHECK(records[2]["epochs_trained"] == 3);
+  REQUIRE(run.Run("dslide", {"ledger", "verify", run.run_directory(), "--json"}) == 0);
+  const nlohmann::json counts = Parse(run.last_output());
+  CHECK(counts["missing"] == 0);
+  CHECK(counts["duplicated"] == 0);
+  CHECK(counts["seen"] == 3 * (kSamples - 200));
+  // Other held-out samples would be another run.
+  REQUIRE(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
+                             "train.heldout=100", "--set", "train.epochs=4"}) == 2);
+  CHECK(Contains(run.last_errors(), "train.heldout"));
+  REQUIRE(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
+                             "train.epochs=4"}) == 0);
+  CHECK(run.Summary()["samples"] == 4 * (kSamples - 200));
+}
+
+TEST_CASE("held-out samples of a file of their own, without a test file") {
+  TestRun run;
+  REQUIRE(run.Train({"--servers", "1", "--workers", "1", "--set", "train.test=", "--set",
+                     "train.dev=" + run.Path("test.txt")})
+              ->Wait() == 0);
+  const nlohmann::json summary = run.Summary();
+  CHECK(summary["samples"] == 3 * kSamples);
+  CHECK_FALSE(summary.contains("p_at_1"));
+  CHECK(summary["held_out"]["evaluated_samples"] == kTestSamples);
+  CHECK(summary["held_out"]["p_at_1"] > 0.9);
+  CHECK(run.Train({"--set", "train.dev=" + run.Path("test.txt"), "--set", "train.heldout=5",
+                   "--run-dir", run.Path("other")})
+            ->Wait() == 2);
+}
+
 TEST_CASE("a checkpoint of two servers continues on three") {
   TestRun run;
   // The data by a relative name, which --resume needs not be in the same directory for.

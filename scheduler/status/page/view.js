@@ -2,6 +2,8 @@
 // /api/history says.
 'use strict';
 
+// A line is [column, name, of]; of: the part of the history, if not the curve's.
+
 const CURVES = [
   {
     title: 'Loss',
@@ -12,13 +14,14 @@ const CURVES = [
   },
   {
     title: 'Precision',
-    unit: '% of test samples, after each evaluation',
+    unit: '%, after each evaluation',
     of: 'evaluations',
     fromZero: true,
     lines: [
       ['p_at_1', 'P@1'],
       ['p_at_3', 'P@3'],
       ['p_at_5', 'P@5'],
+      ['p_at_1', 'P@1 held out', 'held_out'],
     ],
     format: percent,
   },
@@ -31,6 +34,7 @@ const CURVES = [
       ['ndcg_at_5', 'nDCG@5'],
       ['psp_at_1', 'PSP@1'],
       ['psp_at_5', 'PSP@5'],
+      ['ndcg_at_5', 'nDCG@5 held out', 'held_out'],
     ],
     format: percent,
   },
@@ -101,12 +105,12 @@ class CurveCards {
       this.charts[n].draw(
         curve.lines
           .slice(0, runs.length > MOST_RUNS ? 1 : undefined)
-          .flatMap(([column, name], line) =>
+          .flatMap(([column, name, of = curve.of], line) =>
             runs
-              .filter(run => run.history[curve.of][column])
+              .filter(run => run.history[of]?.[column]?.length)
               .map(run => ({
-                points: run.history[curve.of],
-                y: run.history[curve.of][column],
+                points: run.history[of],
+                y: run.history[of][column],
                 hue: runs.length > 1 ? run.hue : line,
                 dash: line,
                 name: runs.length > 1 ? run.name + ' ' + name : name,

@@ -12,11 +12,13 @@ namespace {
 // A scheduler and a server that wait for workers, started by hand because the launcher's workers
 // have no file of their own.
 struct Cluster {
-  explicit Cluster(TestRun* run) : address(Loopback(FreePort())) {
-    scheduler = run->Start("dslide-scheduler",
-                           {"--config", run->config(), "--run-dir", run->run_directory(), "--set",
-                            "cluster.scheduler_bind=" + address, "--set",
-                            "train.batches_in_flight=1", "--set", "cluster.wire=bf16"});
+  explicit Cluster(TestRun* run, const Arguments& settings = {}) : address(Loopback(FreePort())) {
+    const Arguments arguments = {"--config",  run->config(),
+                                 "--run-dir", run->run_directory(),
+                                 "--set",     "cluster.scheduler_bind=" + address,
+                                 "--set",     "train.batches_in_flight=1",
+                                 "--set",     "cluster.wire=bf16"};
+    scheduler = run->Start("dslide-scheduler", With(arguments, settings));
     server = run->Start("dslide-server", {"--config", run->config(), "--scheduler", address});
   }
   void CheckFinished() const {
@@ -29,8 +31,8 @@ struct Cluster {
 };
 
 // The summary of a run of one server and one worker, which gets `more` arguments.
-nlohmann::json TrainWith(TestRun* run, const Arguments& more) {
-  const Cluster cluster(run);
+nlohmann::json TrainWith(TestRun* run, const Arguments& more, const Arguments& settings = {}) {
+  const Cluster cluster(run, settings);
   Arguments arguments = {"--scheduler", cluster.address};
   arguments.insert(arguments.end(), more.begin(), more.end());
   CHECK(run->Run("dslide-worker", arguments) == 0);
@@ -54,6 +56,19 @@ TEST_CASE("a worker with the training file trains the same batches from leases w
   CHECK(bytes_sent > 15);  // three features and a label
   CHECK(bytes_local > 0);
   CHECK(bytes_local < bytes_sent / 2);  // the rest are leases, of fewer batches on a busy machine
+}
+
+TEST_CASE("a worker with the training file leaves out the samples that the run holds out") {
+  TestRun sent, local;
+  const Arguments held_out = {"--set", "train.heldout=150"};
+  const nlohmann::json with_samples = TrainWith(&sent, {}, held_out);
+  const nlohmann::json by_numbers =
+      TrainWith(&local, {"--data", local.Path("train.txt")}, held_out);
+  CHECK(by_numbers["samples"] == 3 * (kSamples - 150));
+  for (const char* key : {"samples", "loss", "p_at_1", "held_out"}) {
+    CAPTURE(key);
+    CHECK(by_numbers[key] == with_samples[key]);
+  }
 }
 
 TEST_CASE("a worker refuses a training file that is not the run's") {

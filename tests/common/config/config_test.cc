@@ -54,6 +54,8 @@ Config UnusualConfig() {
   c.hash = {HashFamily::kSimHash, 9, 17, 16};
   c.train.data = "/srv/with space/träin#=1.txt.gz";
   c.train.test = "[test]";
+  c.train.dev = "dev # 1";
+  c.train.heldout.reset();
   c.train.label_names = "names;1";
   c.train.min_label_samples = 4;
   c.train.segment_samples = 36;
@@ -300,10 +302,15 @@ TEST_CASE("config: an override without blanks around '=' has its text as it is")
 
 TEST_CASE("config: every path that a file system allows comes back") {
   const auto members = [](Config* c) {
-    return std::vector<std::string*>{&c->train.data,        &c->train.test,
-                                     &c->train.label_names, &c->checkpoint.directory,
-                                     &c->checkpoint.hook,   &c->checkpoint.shard_hook,
-                                     &c->cluster.disk_tier, &c->text.fields};
+    return std::vector<std::string*>{&c->train.data,
+                                     &c->train.test,
+                                     &c->train.dev,
+                                     &c->train.label_names,
+                                     &c->checkpoint.directory,
+                                     &c->checkpoint.hook,
+                                     &c->checkpoint.shard_hook,
+                                     &c->cluster.disk_tier,
+                                     &c->text.fields};
   };
   Random random(20'261'128);
   for (int i = 0; i < 10'000; ++i) {
@@ -588,6 +595,7 @@ TEST_CASE("config: what a resumed run keeps") {
                                          "hash.k",
                                          "hash.tables",
                                          "hash.bin",
+                                         "train.heldout",
                                          "train.normalize",
                                          "train.min_label_samples",
                                          "train.open_vocabulary",

@@ -130,7 +130,7 @@ TEST_CASE("a resume with a whole epoch done, or with all of them, goes on from t
   third.WorkAll(11);
   CHECK(third.core().outcome().ok());
   CHECK(third.manifests.empty());  // nothing new to save
-  CHECK(third.evaluations.at(0).final);
+  CHECK(third.evaluations.at(0).set == EvaluationSet::kTest);
 
   // The end of the epoch is saved, but the epoch is not closed: its last batch was the
   // checkpoint's.

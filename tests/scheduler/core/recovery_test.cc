@@ -359,7 +359,7 @@ TEST_CASE("recovery: an evaluation that is interrupted") {
   FinishAndCheck(&run);
   CHECK(run.evaluations.size() == 2);
   CHECK(run.evaluations[0].metrics.samples == 6);
-  CHECK(run.evaluations[1].final);
+  CHECK(run.evaluations[1].set == EvaluationSet::kTest);
 }
 
 TEST_CASE("recovery: the final evaluation is done again from the last checkpoint") {

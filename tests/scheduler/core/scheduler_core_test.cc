@@ -48,10 +48,10 @@ TEST_CASE("a run goes from joining over both epochs to the end") {
   CHECK(run.epochs_done == std::vector<uint32_t>{1, 2});
   REQUIRE(run.evaluations.size() == 2);
   CHECK(run.evaluations[0].epoch == 1);
-  CHECK_FALSE(run.evaluations[0].final);
+  CHECK(run.evaluations[0].set == EvaluationSet::kTestPart);
   CHECK(run.evaluations[0].metrics.samples == 6);
   CHECK(run.evaluations[1].epoch == 2);
-  CHECK(run.evaluations[1].final);
+  CHECK(run.evaluations[1].set == EvaluationSet::kTest);
   CHECK(run.evaluations[1].metrics.samples == 20);
   CHECK(run.evaluations[1].metrics.precision[0] == doctest::Approx(1.0));
 
@@ -197,7 +197,26 @@ TEST_CASE("a run without test data or with evaluations switched off goes from ep
   last_only.Start();
   last_only.WorkAll(11);
   REQUIRE(last_only.evaluations.size() == 1);
-  CHECK(last_only.evaluations[0].final);
+  CHECK(last_only.evaluations[0].set == EvaluationSet::kTest);
+}
+
+TEST_CASE("held-out samples are evaluated after each epoch, before the test samples") {
+  FakeCluster run;
+  run.HoldOut({20});
+  run.Start();
+  CHECK(std::get<JoinReply>(run.received["peer-11"].at(0)).train_samples == 49);
+  run.WorkAll(11);
+  CHECK(run.core().outcome().ok());
+  std::vector<std::pair<uint32_t, EvaluationSet>> sets;
+  for (const EvaluationResult& result : run.evaluations) {
+    sets.emplace_back(result.epoch, result.set);
+    if (result.set == EvaluationSet::kHeldOut) CHECK(result.metrics.samples == 1);
+  }
+  CHECK(sets == std::vector<std::pair<uint32_t, EvaluationSet>>{{1, EvaluationSet::kHeldOut},
+                                                                {1, EvaluationSet::kTestPart},
+                                                                {2, EvaluationSet::kHeldOut},
+                                                                {2, EvaluationSet::kTest}});
+  CHECK(run.status().samples == 2 * 49);
 }
 
 TEST_CASE("a worker that has the data gets numbers for training, and samples for an evaluation") {

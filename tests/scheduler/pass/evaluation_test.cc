@@ -28,7 +28,7 @@ struct Setup {
     run.test = &test;
     run.keyed = keyed;
     pass.Begin(run, &out);
-    pass.BeginEvaluation(run, true, InversePropensities());
+    pass.BeginEvaluation(run, EvaluationSet::kTest, InversePropensities());
     pass.FollowAudits({{{Evaluation::kWitness, true, false}}, workers});
   }
   // Leases one batch; -1: there is none.

@@ -140,7 +140,7 @@ TEST_CASE("an evaluation counts only reports of the batch's samples with known l
   run.pass.Begin(run.run, &run.out);
   run.TrainAll();
   run.pass.EndEpoch(run.run, &run.out);
-  run.pass.BeginEvaluation(run.run, true, InversePropensities());
+  run.pass.BeginEvaluation(run.run, EvaluationSet::kTest, InversePropensities());
   CHECK(run.pass.evaluating());
   const auto grant = run.Lease();
   REQUIRE(grant);
@@ -162,7 +162,7 @@ TEST_CASE("an evaluation counts only reports of the batch's samples with known l
   REQUIRE(run.pass.complete());
   std::vector<EvaluatedSample> examples;
   const EvaluationResult result = run.pass.EndEvaluation(&examples);
-  CHECK(result.final);
+  CHECK(result.set == EvaluationSet::kTest);
   CHECK(result.epoch == 1);
   CHECK(result.metrics.samples == 6);
   CHECK(result.metrics.precision[0] == doctest::Approx(5.0 / 6));
@@ -179,7 +179,7 @@ TEST_CASE("an evaluation keeps its last samples, with what was predicted for the
   run.pass.Begin(run.run, &run.out);
   run.TrainAll();
   run.pass.EndEpoch(run.run, &run.out);
-  run.pass.BeginEvaluation(run.run, true, InversePropensities());
+  run.pass.BeginEvaluation(run.run, EvaluationSet::kTest, InversePropensities());
   while (const auto grant = run.Lease()) {
     for (size_t i = 0; i < grant->batches.size(); ++i) {
       BatchDone done = Setup::Report(*grant, i);

@@ -159,6 +159,7 @@ bool FakeCluster::Noticed(const std::string& part) const {
 void FakeCluster::MakeCore() {
   RunInputs inputs{config_,         {77}, &train_, with_test_ ? &test_ : nullptr, "/checkpoints",
                    Checksum(train_)};
+  inputs.held_out = held_out_;
   inputs.ledger = ledger;
   inputs.keyed = keyed;
   inputs.ticket_key = SigningKey::FromSeed({++lives_});
@@ -172,6 +173,11 @@ void FakeCluster::MakeCore() {
   }
   for (const Manifest& manifest : complete) inputs.checkpoints.push_back(manifest.name);
   core_ = std::make_unique<SchedulerCore>(std::move(inputs), now);
+}
+
+void FakeCluster::HoldOut(std::vector<uint32_t> numbers) {
+  held_out_ = std::move(numbers);
+  MakeCore();
 }
 
 bool FakeCluster::Dies() {

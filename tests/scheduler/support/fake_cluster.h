@@ -53,6 +53,9 @@ class FakeCluster {
   // Time passes, all but the silent are heard of.
   void Wait(int64_t ms);
 
+  // These samples are not trained, but evaluated. REQUIRES that nobody has joined.
+  void HoldOut(std::vector<uint32_t> numbers);
+
   // The scheduler dies, and a new life begins from its ledger and the checkpoints. Servers that
   // live join again; workers have to be made anew.
   void Restart();
@@ -135,6 +138,7 @@ class FakeCluster {
   Config config_;
   bool with_test_;
   Dataset train_, test_;
+  std::vector<uint32_t> held_out_;
   std::unique_ptr<SchedulerCore> core_;
   std::optional<Manifest> resume_;
   uint64_t sequence_ = 0;

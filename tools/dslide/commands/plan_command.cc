@@ -17,6 +17,7 @@
 #include "common/data/data_order.h"
 #include "common/data/measures/metrics.h"
 #include "common/data/measures/sample_lengths.h"
+#include "common/run/hold_out.h"
 #include "common/security/small_file.h"
 #include "common/text/samples.h"
 #include "scheduler/balance/model_size.h"
@@ -86,7 +87,11 @@ Result<Task> ReadTask(Config config) {
   Task task;
   task.batches = BatchesOf(data, config);
   task.shape = MeasureShape(task.batches, config);
-  task.shape.samples = data.size();
+  std::string note;
+  const Result<std::vector<uint32_t>> held_out = HoldOut(data, &config, &note);
+  DSLIDE_RETURN_IF_ERROR(held_out);
+  task.shape.samples = data.size() - held_out->size();
+  task.shape.held_out_samples = held_out->size();
   if (!config.train.test.empty()) {
     Result<LoadedSamples> test = LoadTestSamples(config.train.test, *train, config.text);
     DSLIDE_RETURN_IF_ERROR(test);

@@ -17,6 +17,7 @@
 #include "common/data/text_stream.h"
 #include "common/data/whole_file.h"
 #include "common/model/model_file.h"
+#include "common/run/hold_out.h"
 #include "scheduler/balance/model_size.h"
 #include "tools/dslide/data/data_paths.h"
 
@@ -126,6 +127,10 @@ Result<TrainFrom> TrainFrom::Read(const Task& task) {
   DSLIDE_RETURN_IF_ERROR(start.ReadData());
   const Dataset& data = start.train_.data;
   MakePathsAbsolute(&start.config_);
+  Result<std::vector<uint32_t>> held_out =
+      HoldOut(data, &start.config_, &start.train_.notes.emplace_back());
+  DSLIDE_RETURN_IF_ERROR(held_out);
+  start.trained_ = data.size() - held_out->size();
   ResolveConfig(data.num_features(), data.num_labels(), &start.config_,
                 {data.size(), LabelRepeats(data)});
   DSLIDE_RETURN_IF_ERROR(start.CheckConfig());
@@ -138,6 +143,8 @@ Status TrainFrom::ReadConfig() {
   base.checkpoint.directory.clear();
   RaiseToDefaults(&base.model);
   if (base.train.open_vocabulary) ForgetStream(&base.train);
+  if (base.train.heldout != 0) base.train.heldout.reset();  // derived from the new data
+  base.train.dev.clear();
   ForgetFormat(&base.text);
   // What the earlier run was resolved to may be refused for a stream: first what the user asks for.
   const Result<Config> asked = LoadConfig(task_.config_file, task_.overrides);
@@ -206,6 +213,7 @@ Status TrainFrom::CheckConfig() const {
   Config then = from_.config;
   then.model.features = config_.model.features;
   then.model.labels = config_.model.labels;
+  then.train.heldout = config_.train.heldout;
   if (!IsOfTokens(then.text) && !IsOfTokens(config_.text)) {
     then.text.format = config_.text.format;
     then.text.fields = config_.text.fields;
@@ -298,7 +306,7 @@ Status TrainFrom::WriteCheckpoint(const std::string& checkpoints, const NewLabel
   manifest.run = {DrawIncarnation().value};
   manifest.name = CheckpointName(0);
   manifest.config = FormatConfig(config_);
-  manifest.train_samples = train_.data.size();
+  manifest.train_samples = trained_;
   manifest.train_checksum = Checksum(train_.data);
   manifest.preprocessor = ChecksumOf(train_.preprocessor.get());
   train_ = {};  // the memory is for the model

@@ -53,6 +53,7 @@ class TrainFrom {
   EarlierModel from_;
   Config config_;
   TrainingSamples train_;
+  uint64_t trained_ = 0;  // of its samples: those that are not held out
 };
 
 }  // namespace dslide

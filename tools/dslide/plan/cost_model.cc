@@ -519,16 +519,16 @@ void AddMemory(const PlanInput& input, const Rates& rates, const Run& run, PlanE
 }
 
 double EvaluationSeconds(const PlanInput& input, const Rates& rates) {
-  if (input.shape.test_samples == 0) return 0;
   double at_once = 0;  // executors that have a core
   for (const PlannedNode& node : input.nodes) {
     at_once += std::min<double>(node.cores, node.servers * ExecutorsOn(node, input.config));
   }
   const TrainConfig& train = input.config.train;
   const double all = static_cast<double>(input.shape.test_samples);
-  const double some =
-      train.evaluate_samples == 0 ? all : std::min<double>(all, train.evaluate_samples);
-  return ((train.epochs - 1) * some + all) * rates.evaluate_seconds / at_once / input.core_speed;
+  const double some = std::min<double>(all, train.evaluate_samples);
+  const double held_out = static_cast<double>(input.shape.held_out_samples);
+  const double evaluated = train.epochs * held_out + (train.epochs - 1) * some + all;
+  return evaluated * rates.evaluate_seconds / at_once / input.core_speed;
 }
 
 }  // namespace

@@ -26,12 +26,13 @@ struct IdShape {
 struct DataShape {
   uint64_t samples = 0;
   uint64_t test_samples = 0;
+  uint64_t held_out_samples = 0;
   IdShape features, labels;
   bool weighted = false;  // samples have weights
 };
 
 // Of `batches`, which are as a run would have them. `config` is resolved. REQUIRES a batch with a
-// sample. `samples` and `test_samples` are the caller's to fill in.
+// sample. The numbers of samples are the caller's to fill in.
 DataShape MeasureShape(const std::vector<LeaseBatch>& batches, const Config& config);
 
 // Shares of a batch's matrices that are not 0, in bf16 or fp32, and in int8, which rounds some

@@ -136,6 +136,7 @@ Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts
     if (event == "start") {
       facts->train_samples = record.at("train_samples");
       facts->test_samples = record.at("test_samples");
+      facts->held_out_samples = record.value("held_out_samples", uint64_t{0});
       recorded->starts++;
       if (record.contains("label_repeats")) {
         recorded->data = {record.at("train_samples"), record.at("label_repeats")};
@@ -145,6 +146,10 @@ Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts
       if (!IsEmpty(record)) add(ProgressOf(record, at_s, epochs));
     } else if (event == "evaluation") {
       add(EvaluationOf(record, at_s));
+    } else if (event == "held_out") {
+      additions->push_back([point = EvaluationOf(record, at_s)](RunHistory* history) {
+        history->AddHeldOut(point);
+      });
     } else if (event == "lost") {
       additions->push_back([loss = ServerLoss{at_s, record.at("server")}](RunHistory* history) {
         history->AddLoss(loss);

@@ -29,7 +29,7 @@ constexpr char kWarmup[] = "train.warmup_batches";
 bool IsSearchable(const ConfigKey& key) {
   const std::string name = key.FullName();
   for (const char* given : {"model.features", "model.labels", "train.data", "train.test",
-                            "train.label_names", "common.log_level"}) {
+                            "train.dev", "train.label_names", "common.log_level"}) {
     if (name == given) return false;
   }
   return key.section == "model" || key.section == "hash" || key.section == "train" ||

@@ -1,0 +1,121 @@
+#include "common/run/hold_out.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <span>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/plural.h"
+#include "common/base/random.h"
+
+namespace dslide {
+namespace {
+
+// Fewer say little of a model. The user may want so many.
+constexpr uint32_t kLeastHeldOut = 100;
+
+constexpr uint64_t kHeldOutStream = 0x4e1d;
+
+uint64_t HashOf(const SampleView& sample, uint64_t seed) {
+  uint64_t hash = SubSeed(seed, kHeldOutStream);
+  for (size_t i = 0; i < sample.features.size(); ++i) {
+    hash = Mix64(hash ^
+                 (uint64_t{sample.features[i]} << 32 | std::bit_cast<uint32_t>(sample.values[i])));
+  }
+  return hash;
+}
+
+// Takes samples away from training, while labels and room allow.
+class Chooser {
+ public:
+  Chooser(const Dataset& data, uint32_t wanted)
+      : data_(data), wanted_(wanted), left_(data.num_labels()) {
+    for (size_t i = 0; i < data.size(); ++i) {
+      for (const uint32_t label : data[i].labels) ++left_[label];
+    }
+  }
+
+  bool full() const { return chosen_.size() >= wanted_; }
+  // Takes all of these samples, or none.
+  void Take(std::span<const std::pair<uint64_t, uint32_t>> samples) {
+    if (chosen_.size() + samples.size() > wanted_) return;
+    bool spared = true;
+    for (const auto& [hash, number] : samples) {
+      spared &= !data_[number].labels.empty();
+      for (const uint32_t label : data_[number].labels) spared &= --left_[label] > 0;
+    }
+    for (const auto& [hash, number] : samples) {
+      if (spared) {
+        chosen_.push_back(number);
+      } else {
+        for (const uint32_t label : data_[number].labels) ++left_[label];
+      }
+    }
+  }
+
+  std::vector<uint32_t> Chosen() && {
+    std::ranges::sort(chosen_);
+    return std::move(chosen_);
+  }
+
+ private:
+  const Dataset& data_;
+  const size_t wanted_;
+  std::vector<uint32_t> left_;  // [num_labels] samples of the label that are trained
+  std::vector<uint32_t> chosen_;
+};
+
+}  // namespace
+
+uint32_t DerivedHeldOut(uint64_t samples) {
+  constexpr uint64_t kLeast = 500, kMost = 5000;
+  return static_cast<uint32_t>(std::min(std::clamp(samples / 50, kLeast, kMost), samples / 10));
+}
+
+std::vector<uint32_t> ChooseHeldOut(const Dataset& data, uint64_t seed, uint32_t wanted) {
+  DSLIDE_CHECK(data.drawn() == nullptr);
+  if (wanted == 0) return {};
+  std::vector<std::pair<uint64_t, uint32_t>> hashes;  // with the samples' numbers
+  hashes.reserve(data.size());
+  for (uint32_t i = 0; i < data.size(); ++i) hashes.emplace_back(HashOf(data[i], seed), i);
+  std::ranges::sort(hashes);
+  Chooser chooser(data, wanted);
+  for (size_t begin = 0, end; begin < hashes.size() && !chooser.full(); begin = end) {
+    end = begin + 1;
+    while (end < hashes.size() && hashes[end].first == hashes[begin].first) ++end;
+    chooser.Take(std::span(hashes).subspan(begin, end - begin));
+  }
+  return std::move(chooser).Chosen();
+}
+
+Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::string* note) {
+  note->clear();
+  TrainConfig& train = config->train;
+  const bool wanted = train.heldout.value_or(0) > 0;
+  if (wanted && !train.dev.empty()) {
+    return BadInput(
+        fmt::format("train.heldout = {}: the held-out samples are those of train.dev; leave one of "
+                    "the two out",
+                    *train.heldout));
+  }
+  if (wanted && data.drawn() != nullptr) {
+    return BadInput(
+        fmt::format("train.heldout = {}: the samples of words and sessions overlap; leave it out",
+                    *train.heldout));
+  }
+  const bool derives = !train.heldout;
+  const bool none = !train.dev.empty() || data.drawn() != nullptr;
+  if (derives) train.heldout = none ? 0 : DerivedHeldOut(data.size());
+  if (*train.heldout == 0) return std::vector<uint32_t>();
+  std::vector<uint32_t> chosen = ChooseHeldOut(data, config->common.seed, *train.heldout);
+  if (!derives || chosen.size() >= std::min(kLeastHeldOut, *train.heldout)) return chosen;
+  *note = fmt::format("no samples are held out: {} can be spared, as each label keeps one",
+                      Plural(chosen.size(), "sample"));
+  train.heldout = 0;
+  return std::vector<uint32_t>();
+}
+
+}  // namespace dslide

@@ -1,0 +1,106 @@
+#include "common/run/hold_out.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "common/base/random.h"
+
+namespace dslide::hold_out_test {
+namespace {
+
+struct Sample {
+  std::vector<uint32_t> labels;
+  std::vector<uint32_t> features;
+};
+
+Dataset DataOf(const std::vector<Sample>& samples) {
+  Dataset data(2000, 1000);
+  for (const Sample& sample : samples) {
+    const std::vector<float> values(sample.features.size(), 1.0f);
+    data.Add({sample.labels, sample.features, values});
+  }
+  return data;
+}
+
+// Samples whose features tell them apart, with one of `labels` labels each, sorted by label.
+std::vector<Sample> Sorted(uint32_t count, uint32_t labels) {
+  std::vector<Sample> samples;
+  for (uint32_t i = 0; i < count; ++i) {
+    samples.push_back({{i * labels / count}, {i % 1000, 1000 + i / 1000}});
+  }
+  return samples;
+}
+
+TEST_CASE("held out: two percent, within bounds") {
+  CHECK(DerivedHeldOut(100'000) == 2000);
+  CHECK(DerivedHeldOut(10'000'000) == 5000);
+  CHECK(DerivedHeldOut(20'000) == 500);
+  CHECK(DerivedHeldOut(2000) == 200);
+  CHECK(DerivedHeldOut(5) == 0);
+}
+
+TEST_CASE("held out: of a file that is sorted by label samples of all labels") {
+  const Dataset data = DataOf(Sorted(5000, 20));
+  const auto chosen = ChooseHeldOut(data, 1, 500);
+  REQUIRE(chosen.size() == 500);
+  CHECK(std::ranges::is_sorted(chosen));
+  std::map<uint32_t, int> by_label;
+  for (const uint32_t number : chosen) by_label[data[number].labels[0]]++;
+  REQUIRE(by_label.size() == 20);
+  for (const auto& [label, count] : by_label) {
+    CHECK(count > 5);
+    CHECK(count < 60);
+  }
+  CHECK(chosen == ChooseHeldOut(data, 1, 500));
+  CHECK(chosen != ChooseHeldOut(data, 2, 500));
+}
+
+TEST_CASE("held out: the order of the file does not matter") {
+  std::vector<Sample> samples = Sorted(1000, 10);
+  const auto features = [](const Dataset& data, const std::vector<uint32_t>& numbers) {
+    std::set<std::vector<uint32_t>> chosen;
+    for (const uint32_t number : numbers) {
+      chosen.insert({data[number].features.begin(), data[number].features.end()});
+    }
+    return chosen;
+  };
+  const Dataset before = DataOf(samples);
+  const auto chosen = features(before, ChooseHeldOut(before, 1, 100));
+  std::ranges::reverse(samples);
+  const Dataset after = DataOf(samples);
+  CHECK(features(after, ChooseHeldOut(after, 1, 100)) == chosen);
+}
+
+TEST_CASE("held out: samples with equal features stay together") {
+  std::vector<Sample> samples;
+  for (uint32_t i = 0; i < 900; ++i) samples.push_back({{i % 7}, {i / 3}});
+  const auto chosen = ChooseHeldOut(DataOf(samples), 1, 91);
+  CHECK(chosen.size() == 90);
+  std::map<uint32_t, int> by_group;
+  for (const uint32_t number : chosen) by_group[number / 3]++;
+  for (const auto& [group, count] : by_group) CHECK(count == 3);
+}
+
+TEST_CASE("held out: a label keeps a sample, and a sample without labels is no measure") {
+  // All samples of labels 0 to 99 are one; those of 100 have no other label.
+  std::vector<Sample> samples;
+  for (uint32_t i = 0; i < 100; ++i) samples.push_back({{i}, {i}});
+  for (uint32_t i = 0; i < 3; ++i) samples.push_back({{100}, {100 + i}});
+  for (uint32_t i = 0; i < 50; ++i) samples.push_back({{}, {200 + i}});
+  const auto chosen = ChooseHeldOut(DataOf(samples), 1, 50);
+  CHECK(chosen.size() == 2);
+  for (const uint32_t number : chosen) CHECK((number >= 100 && number < 103));
+}
+
+TEST_CASE("held out: which samples is part of the protocol") {
+  // A worker that has the file has to leave out the same ones, whatever its version.
+  CHECK(ChooseHeldOut(DataOf(Sorted(40, 2)), 1, 5) == std::vector<uint32_t>{0, 20, 23, 31, 38});
+}
+
+}  // namespace
+}  // namespace dslide::hold_out_test
