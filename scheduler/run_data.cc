@@ -161,7 +161,7 @@ Status ResolveByData(const KnownModel& known, RunInputs* inputs, RunData* data) 
   const bool derives = !config.train.normalize;
   ResolveNormalize(median, &config.train);
   ResolveConfig(train.num_features(), train.num_labels(), &config,
-                {train.size(), LabelRepeats(train)});
+                {inputs->PassSamples(), LabelRepeats(train)});
   const float divisor = ValueDivisor(config.train);
   if (divisor < 1.0f) {  // the values grow, and were checked as they were
     DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.data, train, divisor));

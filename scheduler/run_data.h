@@ -20,7 +20,7 @@ struct RunData {
   Provisional kept;                      // standard input (train.data = -), in the run directory
   std::optional<StreamStart> stream;     // train.open_vocabulary
   TrainingSamples training;              // of a stream: without its samples
-  std::optional<Dataset> test;           // none: no evaluation; of a stream: segments have it
+  std::optional<Dataset> test;           // train.test; of a stream: segments have it
   std::optional<Dataset> dev;            // train.dev
   std::vector<std::string> label_names;  // those of train.label_names; none: it is not set
   std::vector<std::string> notes;        // for people

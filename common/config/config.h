@@ -93,9 +93,9 @@ struct HashConfig {
 
 struct TrainConfig {
   std::string data;                     // training file
-  std::string test;                     // evaluation file; empty: no evaluation
-  std::string dev;                      // held-out samples in a file of their own; empty: none
-  std::optional<uint32_t> heldout = 0;  // training samples that are held out; nullopt: derived
+  std::string test;                     // evaluation file; may be empty
+  std::string dev;                      // file of held-out samples; may be empty
+  std::optional<uint32_t> heldout = 0;  // held-out training samples; nullopt: derived
   std::string label_names;              // tab-separated label id ... name; empty: none
   std::optional<float> normalize;       // divisor of feature values; nullopt: derived from the data
   uint32_t min_label_samples = 1;       // labels of fewer samples are left out

@@ -72,7 +72,7 @@ DataOrder DataOrder::Evaluation(const Dataset& data, uint64_t seed, uint64_t sam
   return order;
 }
 
-DataOrder DataOrder::Of(const Dataset& data, std::vector<uint32_t> numbers, uint32_t batch) {
+DataOrder DataOrder::OfSamples(const Dataset& data, std::vector<uint32_t> numbers, uint32_t batch) {
   DSLIDE_CHECK(data.drawn() == nullptr);
   DataOrder order(data, batch);
   order.order_ = std::move(numbers);

@@ -25,15 +25,15 @@ struct BatchRange {
 class DataOrder {
  public:
   // The order of `data` (must outlive this) for one training epoch, in which samples that are drawn
-  // are those of this epoch. `held_out`: numbers of samples that it leaves out, which ascend; none
-  // of samples that are drawn.
+  // are those of this epoch. `held_out`: numbers of samples that it leaves out, which ascend.
+  // REQUIRES that the samples are stored, if some are left out.
   static DataOrder Epoch(const Dataset& data, uint64_t seed, uint32_t epoch, uint32_t batch,
                          std::span<const uint32_t> held_out = {});
   // REQUIRES stored samples. `samples` random samples of `data`; all of them if 0 or more than
   // `data` has.
   static DataOrder Evaluation(const Dataset& data, uint64_t seed, uint64_t samples, uint32_t batch);
-  // These samples of `data`, in this order.
-  static DataOrder Of(const Dataset& data, std::vector<uint32_t> numbers, uint32_t batch);
+  // These samples of `data`, in this order. REQUIRES stored samples.
+  static DataOrder OfSamples(const Dataset& data, std::vector<uint32_t> numbers, uint32_t batch);
 
   uint64_t samples() const { return order_.size(); }
   uint64_t batches() const { return (order_.size() + batch_ - 1) / batch_; }

@@ -3,8 +3,7 @@
 //
 // Synchronous training: a copy is of one step, so all batches of a step are computed with the same.
 // Asynchronous training: a copy serves train.dense_batches batches, and no longer than kMostAgeUs.
-// Evaluations: a copy is of one lease of one epoch: each pass numbers its leases from 1. A worker
-// that dies loses nothing with it.
+// Evaluations: a copy is of one lease of one epoch. A worker that dies loses nothing with it.
 #pragma once
 
 #include <cstdint>

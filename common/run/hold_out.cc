@@ -14,7 +14,7 @@
 namespace dslide {
 namespace {
 
-// Fewer say little of a model. The user may want so many.
+// With train.heldout = auto: the figures of fewer samples have too much noise.
 constexpr uint32_t kLeastHeldOut = 100;
 
 constexpr uint64_t kHeldOutStream = 0x4e1d;
@@ -94,28 +94,40 @@ std::vector<uint32_t> ChooseHeldOut(const Dataset& data, uint64_t seed, uint32_t
 Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::string* note) {
   note->clear();
   TrainConfig& train = config->train;
-  const bool wanted = train.heldout.value_or(0) > 0;
-  if (wanted && !train.dev.empty()) {
+  const uint32_t wanted = train.heldout.value_or(0);
+  if (data.drawn() != nullptr && (wanted > 0 || !train.dev.empty())) {
+    return BadInput(fmt::format(
+        "{}: words and sessions have no held-out samples; leave it out",
+        wanted > 0 ? fmt::format("train.heldout = {}", wanted) : "train.dev = " + train.dev));
+  }
+  if (wanted > 0 && !train.dev.empty()) {
     return BadInput(
         fmt::format("train.heldout = {}: the held-out samples are those of train.dev; leave one of "
                     "the two out",
-                    *train.heldout));
-  }
-  if (wanted && data.drawn() != nullptr) {
-    return BadInput(
-        fmt::format("train.heldout = {}: the samples of words and sessions overlap; leave it out",
-                    *train.heldout));
+                    wanted));
   }
   const bool derives = !train.heldout;
   const bool none = !train.dev.empty() || data.drawn() != nullptr;
   if (derives) train.heldout = none ? 0 : DerivedHeldOut(data.size());
   if (*train.heldout == 0) return std::vector<uint32_t>();
   std::vector<uint32_t> chosen = ChooseHeldOut(data, config->common.seed, *train.heldout);
-  if (!derives || chosen.size() >= std::min(kLeastHeldOut, *train.heldout)) return chosen;
-  *note = fmt::format("no samples are held out: {} can be spared, as each label keeps one",
-                      Plural(chosen.size(), "sample"));
-  train.heldout = 0;
-  return std::vector<uint32_t>();
+  if (derives && chosen.size() < std::min(kLeastHeldOut, *train.heldout)) {
+    *note = fmt::format("no samples are held out: only {} can be spared, as each label keeps one",
+                        Plural(chosen.size(), "sample"));
+    train.heldout = 0;
+    return std::vector<uint32_t>();
+  }
+  if (!derives && chosen.empty()) {
+    return BadInput(fmt::format(
+        "train.heldout = {}: no sample can be spared, as each label keeps one; leave it "
+        "out, or name a file of such samples by train.dev",
+        wanted));
+  }
+  if (chosen.size() < wanted) {
+    *note = fmt::format("{} held out: more cannot be spared, as each label keeps a sample",
+                        Plural(chosen.size(), "sample is", "samples are"));
+  }
+  return chosen;
 }
 
 }  // namespace dslide

@@ -18,15 +18,16 @@ uint32_t DerivedHeldOut(uint64_t samples);
 
 // Chooses at most `wanted` samples that have labels; returns their numbers, which ascend.
 //
-// A hash of its features and the seed decides about a sample. So all machines choose the same
-// samples, samples with equal features stay together, and the order of the file has no influence.
-// Each label keeps at least one sample that is trained. REQUIRES that the samples are stored.
+// A hash of a sample's features and their values, with the seed, decides. So all machines choose
+// the same samples, samples with equal features stay together, and the order of the file has no
+// influence. Each label keeps at least one sample that is trained. REQUIRES that the samples are
+// stored.
 std::vector<uint32_t> ChooseHeldOut(const Dataset& data, uint64_t seed, uint32_t wanted);
 
-// Chooses the held-out samples of a run, and sets train.heldout if it is auto: to 0 where the
-// held-out samples have a file of their own, where samples are drawn from words or sessions, and
-// where too few can be spared. Returns their numbers, which ascend. *note: a line for people if
-// none can be held out, else "". Errors (kBadInput): keys that contradict each other or the data.
+// Chooses the held-out samples of a run, and sets train.heldout if it is auto: to 0 where train.dev
+// has the held-out samples, where samples are drawn from words or sessions, and where too few can
+// be spared. Returns their numbers, which ascend. *note: a line for people if fewer are held out
+// than wanted, else "". Errors (kBadInput): keys that contradict each other or the data.
 Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::string* note);
 
 }  // namespace dslide

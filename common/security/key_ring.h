@@ -52,8 +52,7 @@ class KeyRing {
   Status Quarantine(const PublicKey& key, std::vector<uint32_t> accusers, int64_t now_s);
   // Whether there is a quarantine with an accuser whose key was revoked or is in quarantine.
   bool HasUnfounded() const;
-  // Ends them.
-  // Returns the names of the keys that are free again.
+  // Ends these quarantines. Returns the names of the keys that are free again.
   std::vector<std::string> LiftUnfounded();
   // Lets the keys of a name end at a time, those that end later. Errors as above.
   Status Expire(const std::string& name, int64_t at_s);

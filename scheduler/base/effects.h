@@ -17,7 +17,7 @@
 
 namespace dslide {
 
-// What an evaluation measures the model on.
+// The samples that an evaluation measures the model on.
 enum class EvaluationSet {
   kHeldOut,   // the samples that are held out of training
   kTestPart,  // some of the test samples, after an epoch

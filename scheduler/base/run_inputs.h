@@ -24,7 +24,7 @@ struct RunContext {
   Config config;  // resolved
   RunId run;
   const Dataset* train = nullptr;
-  const Dataset* test = nullptr;     // null: none
+  const Dataset* test = nullptr;     // null: no evaluation
   std::string checkpoint_directory;  // where checkpoints are put
   uint64_t train_checksum = 0;       // Checksum(*train)
   uint64_t audit_secret = 0;         // decides which batches are audited; nobody may know it
@@ -36,19 +36,19 @@ struct RunContext {
   // Of a stream (train.open_vocabulary), whose segments are epochs: the number of the one that
   // `train` is, from 1. `config` and `preprocessor` are those to which the model has grown.
   uint32_t segment = 0;
-  // Held-out samples: those of the file train.dev, else numbers of samples of `train`, which
-  // ascend.
+  // The held-out samples are those of the file train.dev; without such a file, the samples of
+  // `train` with these numbers, which ascend.
   const Dataset* dev = nullptr;
   std::vector<uint32_t> held_out = {};
 
   bool is_stream() const { return config.train.open_vocabulary; }
   // Samples that an epoch trains; of a stream: the segment that `train` is.
   uint64_t PassSamples() const { return train->size() - held_out.size(); }
-  // The same, but of a stream: a full segment.
+  // As PassSamples(); of a stream the samples of a full segment.
   uint64_t EpochSamples() const {
     return is_stream() ? config.train.segment_samples : PassSamples();
   }
-  // How many samples measure the model while it is trained, besides those of `test`.
+  // The number of held-out samples.
   uint64_t HeldOutSamples() const { return dev == nullptr ? held_out.size() : dev->size(); }
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "scheduler/balance/advisor.h"
@@ -46,6 +47,8 @@ struct Generation {
   std::vector<Request> pending;  // in the order in which they came
   Pass::Supply served;           // when they were last looked at
   int64_t served_ms = 0;
+  // The number of trained epochs after which the held-out samples were evaluated last.
+  std::optional<uint32_t> held_out_measured;
   // When each slowed worker was given its last lease, by Offences::IdentityOf().
   std::map<uint32_t, int64_t> slowed_leases_ms;
 };

@@ -28,7 +28,7 @@ void EndEvaluation(RunState* run, int64_t now_ms) {
   const RankingMetrics& m = result.metrics;
   if (result.set == EvaluationSet::kHeldOut) {
     run->totals.last_held_out = result;
-    run->held_out_measured = result.epoch;
+    run->generation.held_out_measured = result.epoch;
     run->out.ShowEvaluation(result, {});
     return BeginNextPass(run, now_ms);
   }
@@ -52,10 +52,11 @@ void BeginEvaluation(RunState* run, EvaluationSet set) {
 
 // Between two epochs: evaluations, the next epoch, or the end.
 void BeginNextPass(RunState* run, int64_t now_ms) {
-  run->clock.Stop(run->roster().cpu_seconds(), now_ms);
+  if (run->clock.running()) run->clock.Stop(run->roster().cpu_seconds(), now_ms);
   const bool last = run->pass().training_complete();
   if (run->inputs.is_stream() && !last) return TendStream(run, now_ms);
-  if (run->inputs.HeldOutSamples() > 0 && run->held_out_measured != run->pass().counted().epoch) {
+  if (run->inputs.HeldOutSamples() > 0 &&
+      run->generation.held_out_measured != run->pass().counted().epoch) {
     return BeginEvaluation(run, EvaluationSet::kHeldOut);
   }
   const bool evaluate = run->inputs.test != nullptr && run->inputs.test->size() > 0 &&

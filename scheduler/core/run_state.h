@@ -86,7 +86,6 @@ struct RunState {
   std::optional<LossOutliers> outliers;  // the same
   RunTotals totals;
   TrainingClock clock;
-  std::optional<uint32_t> held_out_measured;  // after so many epochs
   // Of a stream: the segment that has come for the next pass, and what the shell was asked for.
   std::optional<StreamSegment> next_segment;
   std::optional<StreamEnd> stream_end;

@@ -8,8 +8,13 @@
 
 namespace dslide {
 
-LeaseBook::LeaseBook(uint64_t batches, uint32_t unit_batches)
-    : batches_(batches), unit_batches_(unit_batches), done_(batches, 0), free_(batches) {
+LeaseBook::LeaseBook(uint64_t batches, uint32_t unit_batches, uint64_t first_lease)
+    : batches_(batches),
+      unit_batches_(unit_batches),
+      done_(batches, 0),
+      free_(batches),
+      first_lease_(first_lease),
+      next_lease_(first_lease) {
   DSLIDE_CHECK(unit_batches > 0);
 }
 

@@ -59,13 +59,16 @@ class LeaseBook {
   // Batches per second of a holder; 0: not known.
   using Speed = std::function<double(Incarnation holder)>;
 
-  // A pass of `batches` batches, `unit_batches` to a unit (the last unit may have fewer).
-  LeaseBook(uint64_t batches, uint32_t unit_batches);
+  // A pass of `batches` batches, `unit_batches` to a unit (the last unit may have fewer). Its
+  // leases are numbered from `first_lease` on.
+  LeaseBook(uint64_t batches, uint32_t unit_batches, uint64_t first_lease = 1);
 
   uint64_t batches() const { return batches_; }
   uint64_t done() const { return done_count_; }
   bool complete() const { return done_count_ == batches_; }
   size_t leases() const { return leases_.size(); }
+  uint64_t first_lease() const { return first_lease_; }
+  uint64_t next_lease() const { return next_lease_; }
   // How often a batch has become free: while this stays, Grant() has nothing new.
   uint64_t freed() const { return freed_; }
   bool IsDone(uint32_t unit, uint32_t index) const;
@@ -152,7 +155,8 @@ class LeaseBook {
   uint64_t batches_;
   uint32_t unit_batches_;
   uint64_t done_count_ = 0;
-  uint64_t next_lease_ = 1;
+  uint64_t first_lease_;
+  uint64_t next_lease_;
   std::vector<uint8_t> done_;                      // [batches]
   BatchRuns free_;                                 // neither done nor leased
   std::unordered_map<uint64_t, Holders> holders_;  // of leased batches

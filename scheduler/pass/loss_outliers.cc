@@ -21,7 +21,7 @@ LossOutliers::LossOutliers(uint32_t labels)
 
 std::optional<double> LossOutliers::LevelOfOthers(const std::string& contributor) {
   const size_t known = contributors_.size();
-  if (known > kMany && level_ && batches_ - level_at_ < known / 4) return level_;
+  if (known > kMany && batches_ - level_at_ < known / 4) return level_;
   level_at_ = batches_;
   level_.reset();
   std::vector<double> others;

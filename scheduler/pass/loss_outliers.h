@@ -71,7 +71,7 @@ class LossOutliers {
   double least_;  // nats above the others
   uint64_t batches_ = 0;
   std::map<std::string, Contributor> contributors_;
-  // Of many contributors, among whom one makes no difference: the median of all, and from when.
+  // With many contributors: the median of all of them, and the batch at which it was computed.
   std::optional<double> level_;
   uint64_t level_at_ = 0;
 };

@@ -40,7 +40,7 @@ void Pass::BeginEpoch(const RunContext& run) {
   const TrainConfig& train = run.config.train;
   order_ = DataOrder::Epoch(*run.train, run.config.common.seed, counted_.epoch, train.batch,
                             run.held_out);
-  book_.emplace(order_->batches(), train.unit_batches);
+  BeginBook(run);
   leased_end_ = 0;
   lease_end_.reset();
   before_batches_ = counted_.batches - counted_.done.size();
@@ -59,6 +59,11 @@ void Pass::BeginEpoch(const RunContext& run) {
     if (steps_) steps_->Done(number);
   }
   counted_.done.clear();
+}
+
+void Pass::BeginBook(const RunContext& run) {
+  if (book_) next_lease_ = book_->next_lease();
+  book_.emplace(order_->batches(), run.config.train.unit_batches, next_lease_);
 }
 
 void Pass::BeginSteps(const RunContext& run) {
@@ -91,14 +96,14 @@ void Pass::BeginEvaluation(const RunContext& run, EvaluationSet set,
   const TrainConfig& train = run.config.train;
   evaluation_.emplace(set, propensities);
   if (set == EvaluationSet::kHeldOut) {
-    order_ = run.dev == nullptr ? DataOrder::Of(*run.train, run.held_out, train.batch)
+    order_ = run.dev == nullptr ? DataOrder::OfSamples(*run.train, run.held_out, train.batch)
                                 : DataOrder::Evaluation(*run.dev, 0, 0, train.batch);
   } else {
     order_ = DataOrder::Evaluation(*run.test, run.config.common.seed,
                                    set == EvaluationSet::kTest ? 0 : train.evaluate_samples,
                                    train.batch);
   }
-  book_.emplace(order_->batches(), train.unit_batches);
+  BeginBook(run);
   leased_end_ = 0;
   evaluation_patience_ms_ =
       std::clamp(kPatientBatches * batch_ms, kLeastAuditPatienceMs, kMostAuditPatienceMs);
@@ -107,7 +112,7 @@ void Pass::BeginEvaluation(const RunContext& run, EvaluationSet set,
 
 bool Pass::EvaluateAgain(const RunContext& run) {
   if (!evaluation_->BeginAgain()) return false;
-  book_.emplace(order_->batches(), run.config.train.unit_batches);
+  BeginBook(run);
   leased_end_ = 0;
   BeginAudits(run, Evaluation::kShare, evaluation_patience_ms_);
   return true;
@@ -138,6 +143,7 @@ EvaluationResult Pass::EndEvaluation(std::vector<EvaluatedSample>* examples) {
 }
 
 void Pass::Stop() {
+  if (book_) next_lease_ = book_->next_lease();
   book_.reset();
   audits_.reset();
   steps_.reset();

@@ -113,8 +113,10 @@ class Pass {
                       int64_t now_ms, Incarnation worker = {});
   // Of the batch's samples together; 0: there is no such batch.
   double WeightOf(const RunContext& run, const BatchId& batch) const;
+  // Evaluations of one epoch have the same batches, so that only the lease tells them apart.
   bool IsOfThisPass(const BatchDone& done) const {
-    return book_ && done.batch.epoch == counted_.epoch;
+    return book_ && done.batch.epoch == counted_.epoch &&
+           (!evaluating() || done.lease >= book_->first_lease());
   }
 
   // What a server reports of a batch that several workers have trained. An evaluation needs none.
@@ -162,6 +164,7 @@ class Pass {
   std::optional<dslide::Lease> NextLease(const RunContext& run, const Applicant& applicant,
                                          int64_t now_ms);
   LeaseLimits LimitsFor(const RunContext& run, const Applicant& applicant) const;
+  void BeginBook(const RunContext& run);
   void BeginSteps(const RunContext& run);
   uint64_t BatchesServersTake(const TrainConfig& train) const;
   void BeginAudits(const RunContext& run, float share, int64_t patience_ms);
@@ -176,6 +179,7 @@ class Pass {
   // Of the pass in progress.
   std::optional<DataOrder> order_;
   std::optional<LeaseBook> book_;  // none between two passes
+  uint64_t next_lease_ = 1;        // where book_ is none; numbers of leases rise over the passes
   uint64_t before_batches_ = 0;    // that counted before the epoch in progress
   uint64_t before_samples_ = 0;
   std::optional<StepBook> steps_;  // of book_, in synchronous training

@@ -61,8 +61,8 @@ ProgressMeter::Reading ProgressMeter::Sample(const RunStatus& status) {
     const double all = static_cast<double>(status.run->PassSamples()) * train.epochs;
     reading.eta_seconds = all * (1.0 - reading.progress) / rate_;
   }
-  const auto& evaluation = status.last_evaluation ? status.last_evaluation : status.last_held_out;
-  if (evaluation) reading.p_at_1 = evaluation->metrics.precision[0];
+  if (status.last_evaluation) reading.p_at_1 = status.last_evaluation->metrics.precision[0];
+  if (status.last_held_out) reading.held_out = status.last_held_out->metrics.precision[0];
   return reading;
 }
 
@@ -81,6 +81,7 @@ std::string ProgressText(const ProgressMeter::Reading& r) {
   if (s.measured_tail()) line += fmt::format("  tail error {:.2f}", s.TailError());
   if (s.measured_recall()) line += fmt::format("  recall@10 {:.2f}", s.RecallSet());
   if (r.p_at_1) line += fmt::format("  P@1 {:.2f}", 100 * *r.p_at_1);
+  if (r.held_out) line += fmt::format("  held-out P@1 {:.2f}", 100 * *r.held_out);
   return line;
 }
 

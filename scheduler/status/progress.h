@@ -20,7 +20,8 @@ class ProgressMeter {
     uint32_t epochs = 0;
     double eta_seconds = -1;  // -1: not known yet
     TrainingStats recent;
-    std::optional<double> p_at_1;  // of the last evaluation
+    std::optional<double> p_at_1;    // of the last evaluation on test samples
+    std::optional<double> held_out;  // P@1 of the last one on held-out samples
     // Of a stream, whose epochs are segments: what the model has grown to.
     bool is_stream = false;
     bool awaits_segment = false;

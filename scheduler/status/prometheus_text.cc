@@ -45,6 +45,11 @@ void AddProgress(const RunStatus& status, const ProgressMeter::Reading& reading,
     metrics->Gauge("dslide_precision_at_1_ratio", "P@1 of the last evaluation",
                    status.last_evaluation->metrics.precision[0]);
   }
+  if (status.last_held_out) {
+    metrics->Gauge("dslide_held_out_precision_at_1_ratio",
+                   "P@1 of the last evaluation on held-out samples",
+                   status.last_held_out->metrics.precision[0]);
+  }
 }
 
 void AddCosts(const RunStatus& status, Metrics* metrics) {

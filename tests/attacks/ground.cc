@@ -73,7 +73,7 @@ void WriteNarrowSamples(const std::string& path, int samples, uint64_t seed) {
   }
 }
 
-// The same as text: each feature is a word, which the label's text has twice.
+// Writes such samples as text: each feature is a word, and the word of the label occurs twice.
 void WriteNarrowTexts(const std::string& path, int samples, uint64_t seed) {
   Random random(seed);
   auto file = fmt::output_file(path);

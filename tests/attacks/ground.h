@@ -27,8 +27,8 @@ struct GroundOptions {
 
   auto operator<=>(const GroundOptions&) const = default;
 };
-// Of an attack; `all_plain`, `all`: whatever it asks for. An attack on synchronous training stays
-// one.
+// The cluster for an attack. `all_plain` and `all` replace what the attack asks for, except that an
+// attack on synchronous training gets such a run.
 GroundOptions GroundOf(const Attack& attack, bool all_plain, Training all);
 
 // What the scheduler tells an observer, at one moment.
@@ -77,8 +77,8 @@ class Ground {
   // Lets an attacker go on until the run has ended.
   void Keep(std::unique_ptr<Process> attacker) { attackers_.push_back(std::move(attacker)); }
 
-  // Asks the run to stop, measures its model, continues it to the end of the next epoch (a stream
-  // has none), and recounts.
+  // Asks the run to stop, measures its model, continues it to the end of the next epoch unless it
+  // trains on a stream, and recounts.
   Ending End();
 
   std::string LastLines() const;  // of the logs

@@ -35,7 +35,7 @@ def wait_for(condition, what):
         if condition():
             return
         time.sleep(0.05)
-    raise AssertionError(f"waited in vain for {what}")
+    raise AssertionError(f"no sign of {what}")
 
 
 class SmallDisk:
@@ -61,7 +61,7 @@ class SmallDisk:
 
     @contextlib.contextmanager
     def full(self):
-        """Takes all room, and what others give back."""
+        """Takes all room, and takes room again when another process frees some."""
         ended = threading.Event()
 
         def keep_full():
@@ -97,8 +97,8 @@ class Run:
             if kind is not None:
                 print(f"--- {process.log}\n{self.output(process)[-3000:]}")
             if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                process.wait(DEADLINE_S)
+                process.kill()  # its members end with it
+                process.wait()
 
     def start(self, *words):
         log = f"train-{len(self._processes)}.log"

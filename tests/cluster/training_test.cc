@@ -137,9 +137,12 @@ TEST_CASE("held-out samples of a file of their own, without a test file") {
   CHECK_FALSE(summary.contains("p_at_1"));
   CHECK(summary["held_out"]["evaluated_samples"] == kTestSamples);
   CHECK(summary["held_out"]["p_at_1"] > 0.9);
-  CHECK(run.Train({"--set", "train.dev=" + run.Path("test.txt"), "--set", "train.heldout=5",
-                   "--run-dir", run.Path("other")})
-            ->Wait() == 2);
+  TestRun both;
+  const auto refused =
+      both.Train({"--set", "train.dev=" + both.Path("test.txt"), "--set", "train.heldout=5"});
+  CHECK(refused->Wait() == 2);
+  CHECK(Contains(refused->Errors(),
+                 "train.heldout = 5: the held-out samples are those of train.dev"));
 }
 
 TEST_CASE("a checkpoint of two servers continues on three") {

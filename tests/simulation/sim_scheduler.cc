@@ -24,6 +24,7 @@ RunInputs SimScheduler::Inputs(RunId run) const {
   inputs.train = &world_.setup.train.data;
   inputs.train_checksum = world_.setup.train.checksum;
   inputs.test = world_.setup.with_test ? &world_.setup.test : nullptr;
+  inputs.held_out = world_.setup.held_out;
   inputs.checkpoint_directory = kCheckpoints;
   const uint64_t secret[] = {incarnation_.value, SubSeed(incarnation_.value, 1)};
   std::memcpy(inputs.receipt_secret.data(), secret, sizeof(secret));

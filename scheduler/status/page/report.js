@@ -10,10 +10,11 @@ const several = runs.length > 1;
 
 // What the summary says; of a run without one, what its costs and its last records say.
 function resultsOf(run) {
-  if (run.summary) return run.summary;
-  const {progress, evaluations} = run.history,
+  if (run.summary) return {held_out_p_at_1: run.summary.held_out?.p_at_1, ...run.summary};
+  const {progress, evaluations, held_out} = run.history,
     last = column => column?.findLast(value => value !== null);
   return {
+    held_out_p_at_1: last(held_out?.p_at_1),
     p_at_1: last(evaluations.p_at_1),
     p_at_3: last(evaluations.p_at_3),
     p_at_5: last(evaluations.p_at_5),
@@ -58,6 +59,7 @@ const RESULTS = [
   ['psp_at_3', 'PSP@3 %', percent, 1],
   ['psp_at_5', 'PSP@5 %', percent, 1],
   ['evaluated_samples', 'test samples', fixed, 0],
+  ['held_out_p_at_1', 'held-out P@1 %', percent, 1],
   ['epochs', 'epochs', short, 0],
   ['samples', 'samples trained', fixed, 0],
   ['train_seconds', 'time of training', duration, -1],

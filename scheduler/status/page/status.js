@@ -143,6 +143,9 @@ function showTiles(status) {
   const most = Math.max(0, ...status.members.map(member => member.load ?? 0));
   const tiles = [
     ['P@1', last ? percent(last.p_at_1) : '–', last ? 'best ' + percent(status.best_p_at_1) : ''],
+    ...(status.held_out
+      ? [['held-out P@1', percent(status.held_out.p_at_1), short(status.held_out.samples) + ' samples']]
+      : []),
     ['loss', status.loss === undefined ? '–' : fixed(status.loss, 3), ''],
     ['samples a second', fixed(status.figures['samples per second']), ''],
     ['bytes a sample', fixed(status.figures['bytes per sample']), ''],

@@ -2,7 +2,8 @@
 // /api/history says.
 'use strict';
 
-// A line is [column, name, of]; of: the part of the history, if not the curve's.
+// A line is [column, name, part]. `part` names the part of the history that has the column; without
+// it that is the curve's own part, `of`.
 
 const CURVES = [
   {
@@ -105,12 +106,12 @@ class CurveCards {
       this.charts[n].draw(
         curve.lines
           .slice(0, runs.length > MOST_RUNS ? 1 : undefined)
-          .flatMap(([column, name, of = curve.of], line) =>
+          .flatMap(([column, name, part = curve.of], line) =>
             runs
-              .filter(run => run.history[of]?.[column]?.length)
+              .filter(run => run.history[part]?.[column]?.length)
               .map(run => ({
-                points: run.history[of],
-                y: run.history[of][column],
+                points: run.history[part],
+                y: run.history[part][column],
                 hue: runs.length > 1 ? run.hue : line,
                 dash: line,
                 name: runs.length > 1 ? run.name + ' ' + name : name,

@@ -39,6 +39,22 @@ TEST_CASE("every epoch is another permutation, the same for whoever asks") {
   CHECK(first == Order(DataOrder::Epoch(data, 1, 0, 32)));
 }
 
+TEST_CASE("held-out samples are in no order of an epoch") {
+  const Dataset data = NumberedSamples(12, 7);
+  const std::vector<uint32_t> held_out = {0, 3, 11};
+  for (uint32_t epoch = 0; epoch < 5; ++epoch) {
+    std::vector<uint32_t> order = Order(DataOrder::Epoch(data, 1, epoch, 4, held_out));
+    std::ranges::sort(order);
+    CHECK(order == std::vector<uint32_t>{1, 2, 4, 5, 6, 7, 8, 9, 10});
+  }
+  // The i-th place is that of the i-th sample which is trained.
+  std::vector<uint32_t> nine = Order(DataOrder::Epoch(NumberedSamples(9, 7), 1, 3, 4));
+  constexpr uint32_t kTrained[] = {1, 2, 4, 5, 6, 7, 8, 9, 10};
+  for (uint32_t& place : nine) place = kTrained[place];
+  CHECK(Order(DataOrder::Epoch(data, 1, 3, 4, held_out)) == nine);
+  CHECK(Order(DataOrder::OfSamples(data, held_out, 4)) == held_out);
+}
+
 TEST_CASE("batches cut the order without gaps, the last may be short") {
   const Dataset data = NumberedSamples(50, 7);
   const DataOrder order = DataOrder::Epoch(data, 1, 0, 16);

@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "common/base/random.h"
@@ -86,7 +89,7 @@ TEST_CASE("held out: samples with equal features stay together") {
   for (const auto& [group, count] : by_group) CHECK(count == 3);
 }
 
-TEST_CASE("held out: a label keeps a sample, and a sample without labels is no measure") {
+TEST_CASE("held out: each label keeps a sample, and samples without labels are trained") {
   // All samples of labels 0 to 99 are one; those of 100 have no other label.
   std::vector<Sample> samples;
   for (uint32_t i = 0; i < 100; ++i) samples.push_back({{i}, {i}});
@@ -95,6 +98,39 @@ TEST_CASE("held out: a label keeps a sample, and a sample without labels is no m
   const auto chosen = ChooseHeldOut(DataOf(samples), 1, 50);
   CHECK(chosen.size() == 2);
   for (const uint32_t number : chosen) CHECK((number >= 100 && number < 103));
+}
+
+// What HoldOut() does with a configuration: the number of samples, train.heldout, and the note or
+// error.
+std::string Held(const Dataset& data, const std::string& keys) {
+  Config config = *ParseConfig("[train]\n" + keys, "test");
+  std::string note;
+  const auto held_out = HoldOut(data, &config, &note);
+  if (!held_out.ok()) return held_out.error().message;
+  return fmt::format("{} of {} {}", held_out->size(), *config.train.heldout, note);
+}
+
+TEST_CASE("held out: by the configuration, with a line where fewer can be spared") {
+  const Dataset many = DataOf(Sorted(2000, 20));
+  CHECK(Held(many, "") == "0 of 0 ");
+  CHECK(Held(many, "heldout = auto\n") == "200 of 200 ");
+  CHECK(Held(many, "heldout = 30\n") == "30 of 30 ");
+  CHECK(Held(many, "heldout = auto\ndev = dev.txt\n") == "0 of 0 ");
+  CHECK(Held(many, "heldout = 5\ndev = dev.txt\n") ==
+        "train.heldout = 5: the held-out samples are those of train.dev; leave one of the two out");
+  std::vector<Sample> rare = Sorted(2000, 2000);  // a sample each
+  for (Sample& sample : rare) sample.labels[0] %= 1000;
+  for (uint32_t i = 0; i < 1000; ++i) rare.pop_back();
+  const Dataset none = DataOf(rare);
+  CHECK(Held(none, "heldout = auto\n") ==
+        "0 of 0 no samples are held out: only 0 samples can be spared, as each label keeps one");
+  CHECK(
+      Held(none, "heldout = 5\n") ==
+      "train.heldout = 5: no sample can be spared, as each label keeps one; leave it out, or name "
+      "a file of such samples by train.dev");
+  rare.push_back({{0}, {1999}});
+  CHECK(Held(DataOf(rare), "heldout = 5\n") ==
+        "1 of 5 1 sample is held out: more cannot be spared, as each label keeps a sample");
 }
 
 TEST_CASE("held out: which samples is part of the protocol") {

@@ -362,6 +362,26 @@ TEST_CASE("recovery: an evaluation that is interrupted") {
   CHECK(run.evaluations[1].set == EvaluationSet::kTest);
 }
 
+TEST_CASE("recovery: held-out samples are measured again after their epoch was trained again") {
+  FakeCluster run(PatientConfig());
+  run.HoldOut({20});
+  run.Start();
+  TrainSaveTrain(&run, 2, 11);
+  while (run.evaluations.empty()) CHECK(run.Work(11));
+  REQUIRE(run.evaluations[0].set == EvaluationSet::kHeldOut);
+  run.Silence(2);
+  run.Wait(kLostMs);
+  run.Join(3, Role::kServer);
+  CHECK(run.core().phase() == Phase::kTraining);
+  CHECK(run.status().epoch == 0);
+  FinishAndCheck(&run);
+  std::vector<uint32_t> epochs;
+  for (const EvaluationResult& result : run.evaluations) {
+    if (result.set == EvaluationSet::kHeldOut) epochs.push_back(result.epoch);
+  }
+  CHECK(epochs == std::vector<uint32_t>{1, 1, 2});
+}
+
 TEST_CASE("recovery: the final evaluation is done again from the last checkpoint") {
   FakeCluster run;
   run.Start();

@@ -204,6 +204,11 @@ TEST_CASE("held-out samples are evaluated after each epoch, before the test samp
   FakeCluster run;
   run.HoldOut({20});
   run.Start();
+  while (run.core().phase() == Phase::kTraining) CHECK(run.Work(11));
+  for (const auto& [batch, samples] : run.promise.content)
+    CHECK(std::ranges::count(samples, 20) == 0);
+  CHECK(run.Lease(11));
+  CHECK(run.work(11).front().second.features.ids == std::vector<uint32_t>{20});
   CHECK(std::get<JoinReply>(run.received["peer-11"].at(0)).train_samples == 49);
   run.WorkAll(11);
   CHECK(run.core().outcome().ok());
@@ -217,6 +222,33 @@ TEST_CASE("held-out samples are evaluated after each epoch, before the test samp
                                                                 {2, EvaluationSet::kHeldOut},
                                                                 {2, EvaluationSet::kTest}});
   CHECK(run.status().samples == 2 * 49);
+}
+
+TEST_CASE("a late report of held-out samples does not count in the evaluation of test samples") {
+  FakeCluster run;
+  SUBCASE("without keys") {}
+  SUBCASE("with keys") { run.keyed = true; }
+  run.HoldOut({20});
+  run.Start(2);
+  while (run.core().phase() == Phase::kTraining) CHECK(run.Work(11));
+  CHECK(run.Lease(12));
+  const auto late = run.work(12).front();
+  run.now = run.core().run().config.cluster.lease_timeout_ms + 1;
+  for (const uint64_t member : {1, 2, 11, 12}) run.Send(member, Heartbeat{});
+  run.Tick();
+  while (run.evaluations.empty()) CHECK(run.Work(11));
+  REQUIRE(run.core().phase() == Phase::kEvaluating);
+  BatchDone report = FakeCluster::Report(late.first, late.second);
+  for (int again = 0; again < 3; ++again) run.Send(12, report);
+  while (run.core().phase() == Phase::kEvaluating) {
+    if (!run.Work(11)) CHECK(run.Work(12));
+  }
+  REQUIRE(run.evaluations.size() == 2);
+  CHECK(run.evaluations[1].set == EvaluationSet::kTestPart);
+  CHECK(run.evaluations[1].metrics.samples == 6);
+  CHECK(run.evaluations[1].metrics.precision[0] == doctest::Approx(1.0));
+  CHECK(run.status().offences == 0);
+  CHECK(run.core().roster().Find({12}) != nullptr);
 }
 
 TEST_CASE("a worker that has the data gets numbers for training, and samples for an evaluation") {

@@ -23,8 +23,8 @@ Oracles::BatchNumbers Oracles::Claimed(uint32_t epoch, const std::vector<DoneBat
   BatchNumbers numbers;
   for (uint64_t n = 0; n < epoch * EpochBatches(); ++n) numbers.insert(n);
   for (const DoneBatch& batch : done) {
-    numbers.insert(BatchNumber({epoch, batch.unit, batch.index}, setup_.config.train,
-                               setup_.train.data.size()));
+    numbers.insert(
+        BatchNumber({epoch, batch.unit, batch.index}, setup_.config.train, setup_.trained()));
   }
   return numbers;
 }
@@ -144,10 +144,8 @@ void Oracles::Recount(const std::vector<LedgerEntry>& ledger, bool finished) {
       }
       if (counted.size() != restored->batches) Violated("ledger: a restore has a wrong sum");
     } else if (const auto* count = std::get_if<LedgerCounted>(&entry)) {
-      const uint64_t number =
-          BatchNumber(count->batch, setup_.config.train, setup_.train.data.size());
-      if (SamplesOf(count->batch, setup_.config.train, setup_.train.data.size()) !=
-          count->samples) {
+      const uint64_t number = BatchNumber(count->batch, setup_.config.train, setup_.trained());
+      if (SamplesOf(count->batch, setup_.config.train, setup_.trained()) != count->samples) {
         Violated(fmt::format("ledger: batch {} counts with {} samples", number, count->samples));
       }
       if (!counted.insert(number).second) {

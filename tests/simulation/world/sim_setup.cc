@@ -4,6 +4,7 @@
 
 #include "common/base/random.h"
 #include "common/data/checksum.h"
+#include "common/run/hold_out.h"
 #include "common/run/step.h"
 
 namespace dslide::sim {
@@ -108,22 +109,27 @@ SimSetup DrawSetup(uint64_t variant) {
   setup.config.cluster.input_slots = kInputSlots[random.Below(4)];
   if (random.Below(4) == 0) setup.config.model.neurons = Neurons::kCentroids;
   ResolveConfig(features, labels, &setup.config);
+  setup.config.train.heldout =
+      random.Below(3) == 0 ? static_cast<uint32_t>(1 + random.Below(9)) : 0;
+  setup.held_out =
+      ChooseHeldOut(setup.train.data, setup.config.common.seed, *setup.config.train.heldout);
   return setup;
 }
 
 uint64_t SimSetup::batches() const {
-  return config.train.epochs * BatchesPerEpoch(config.train, train.data.size());
+  return config.train.epochs * BatchesPerEpoch(config.train, trained());
 }
 
 std::string SimSetup::Describe() const {
   const TrainConfig& t = config.train;
   return fmt::format(
       "variant {}: {} servers and {} spares, {} executors each, {} workers; {} batches a run; "
-      "staleness {}, {} batches a step, units of {}; active {}, test {}, checkpoint every {} s; "
+      "staleness {}, {} batches a step, units of {}; active {}, test {}, {} held out, checkpoint "
+      "every {} s; "
       "lease {} ms, request {} ms, takeover {} s",
       variant, config.cluster.servers, servers - config.cluster.servers, config.cluster.executors,
       workers, batches(), t.staleness, BatchesPerStep(t), t.unit_batches,
-      config.model.active == ActiveSet::kLsh ? "lsh" : "all", with_test,
+      config.model.active == ActiveSet::kLsh ? "lsh" : "all", with_test, held_out.size(),
       config.checkpoint.interval_s, config.cluster.lease_timeout_ms,
       config.cluster.request_timeout_ms, config.cluster.takeover_s);
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/config/config.h"
 #include "common/data/dataset.h"
@@ -24,8 +25,10 @@ struct SimSetup {
   uint32_t misnamed_server = 0;  // this host advertises an address that is nobody's; 0: none does
   TrainingFile train;
   Dataset test;
+  std::vector<uint32_t> held_out;  // numbers of samples of `train`
 
-  uint64_t batches() const;  // of the whole run
+  uint64_t trained() const { return train.data.size() - held_out.size(); }  // samples of an epoch
+  uint64_t batches() const;                                                 // of the whole run
   std::string Describe() const;
 };
 

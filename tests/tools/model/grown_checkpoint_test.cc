@@ -141,7 +141,7 @@ struct Growth {
     REQUIRE(from.ok());
     const auto model = Inference::Load(OldPath());
     REQUIRE(model.ok());
-    const auto labels = MeetNewLabels(model->get(), data, kLabels, kNever);
+    const auto labels = MeetNewLabels(model->get(), data, {}, kLabels, kNever);
     REQUIRE(labels.ok());
     fs::create_directories(directory.path() + "/new");
     const auto shard = WriteGrownShard(*from, grown, *labels, NewPath(), kNever);

@@ -83,19 +83,22 @@ Result<Task> ReadTask(Config config) {
   const Dataset& data = train->data;
   if (data.size() == 0) return BadInput(fmt::format("{}: no samples to train on", path));
   ResolveNormalize(MedianLength(data), &config.train);
-  ResolveConfig(data.num_features(), data.num_labels(), &config, {data.size(), LabelRepeats(data)});
-  Task task;
-  task.batches = BatchesOf(data, config);
-  task.shape = MeasureShape(task.batches, config);
   std::string note;
   const Result<std::vector<uint32_t>> held_out = HoldOut(data, &config, &note);
   DSLIDE_RETURN_IF_ERROR(held_out);
-  task.shape.samples = data.size() - held_out->size();
+  const uint64_t trained = data.size() - held_out->size();
+  ResolveConfig(data.num_features(), data.num_labels(), &config, {trained, LabelRepeats(data)});
+  Task task;
+  task.batches = BatchesOf(data, config);
+  task.shape = MeasureShape(task.batches, config);
+  task.shape.samples = trained;
   task.shape.held_out_samples = held_out->size();
-  if (!config.train.test.empty()) {
-    Result<LoadedSamples> test = LoadTestSamples(config.train.test, *train, config.text);
-    DSLIDE_RETURN_IF_ERROR(test);
-    task.shape.test_samples = test->data.size();
+  for (const auto& [path, samples] : {std::pair(&config.train.test, &task.shape.test_samples),
+                                      {&config.train.dev, &task.shape.held_out_samples}}) {
+    if (path->empty()) continue;
+    Result<LoadedSamples> loaded = LoadTestSamples(*path, *train, config.text);
+    DSLIDE_RETURN_IF_ERROR(loaded);
+    *samples = loaded->data.size();
   }
   task.config = std::move(config);
   task.description = path;

@@ -127,12 +127,12 @@ Result<TrainFrom> TrainFrom::Read(const Task& task) {
   DSLIDE_RETURN_IF_ERROR(start.ReadData());
   const Dataset& data = start.train_.data;
   MakePathsAbsolute(&start.config_);
-  Result<std::vector<uint32_t>> held_out =
-      HoldOut(data, &start.config_, &start.train_.notes.emplace_back());
+  Result<std::vector<uint32_t>> held_out = HoldOut(data, &start.config_, &start.note_);
   DSLIDE_RETURN_IF_ERROR(held_out);
-  start.trained_ = data.size() - held_out->size();
+  start.held_out_ = *std::move(held_out);
+  const uint64_t trained = data.size() - start.held_out_.size();
   ResolveConfig(data.num_features(), data.num_labels(), &start.config_,
-                {data.size(), LabelRepeats(data)});
+                {trained, LabelRepeats(data)});
   DSLIDE_RETURN_IF_ERROR(start.CheckConfig());
   DSLIDE_RETURN_IF_ERROR(start.CheckMemory());
   return start;
@@ -143,8 +143,8 @@ Status TrainFrom::ReadConfig() {
   base.checkpoint.directory.clear();
   RaiseToDefaults(&base.model);
   if (base.train.open_vocabulary) ForgetStream(&base.train);
-  if (base.train.heldout != 0) base.train.heldout.reset();  // derived from the new data
-  base.train.dev.clear();
+  // Of the new data other samples can be held out.
+  if (base.train.heldout != 0) base.train.heldout.reset();
   ForgetFormat(&base.text);
   // What the earlier run was resolved to may be refused for a stream: first what the user asks for.
   const Result<Config> asked = LoadConfig(task_.config_file, task_.overrides);
@@ -246,12 +246,14 @@ std::string TrainFrom::Description() const {
   const ModelConfig& before = from_.config.model;
   const ModelConfig& now = config_.model;
   return fmt::format(
-      "from {}: {} and {}; {} and {} are new{}", task_.model, Counted(before.labels, "label"),
-      Counted(before.features, "feature"), Counted(now.labels - before.labels, "label"),
-      Counted(now.features - before.features, "feature"),
-      from_.config.train.open_vocabulary
-          ? "; that was the run of a stream, this one goes through its data by epochs"
-          : "");
+             "from {}: {} and {}; {} and {} are new{}", task_.model,
+             Counted(before.labels, "label"), Counted(before.features, "feature"),
+             Counted(now.labels - before.labels, "label"),
+             Counted(now.features - before.features, "feature"),
+             from_.config.train.open_vocabulary
+                 ? "; that was the run of a stream, this one goes through its data by epochs"
+                 : "") +
+         (note_.empty() ? "" : "; " + note_);
 }
 
 std::string TrainFrom::CheckpointsDirectory() const {
@@ -264,7 +266,8 @@ Status TrainFrom::Write(const Stopped& stopped) {
   if (config_.model.labels > from_.config.model.labels) {
     Result<std::unique_ptr<Inference>> model = Inference::Load(from_.directory);
     DSLIDE_RETURN_IF_ERROR(model);
-    Result<NewLabels> met = MeetNewLabels(model->get(), train_.data, config_.model.labels, stopped);
+    Result<NewLabels> met =
+        MeetNewLabels(model->get(), train_.data, held_out_, config_.model.labels, stopped);
     DSLIDE_RETURN_IF_ERROR(met);
     labels = *std::move(met);
   }
@@ -306,7 +309,7 @@ Status TrainFrom::WriteCheckpoint(const std::string& checkpoints, const NewLabel
   manifest.run = {DrawIncarnation().value};
   manifest.name = CheckpointName(0);
   manifest.config = FormatConfig(config_);
-  manifest.train_samples = trained_;
+  manifest.train_samples = train_.data.size() - held_out_.size();
   manifest.train_checksum = Checksum(train_.data);
   manifest.preprocessor = ChecksumOf(train_.preprocessor.get());
   train_ = {};  // the memory is for the model

@@ -53,7 +53,8 @@ class TrainFrom {
   EarlierModel from_;
   Config config_;
   TrainingSamples train_;
-  uint64_t trained_ = 0;  // of its samples: those that are not held out
+  std::vector<uint32_t> held_out_;  // numbers of its held-out samples, ascending
+  std::string note_;                // for people
 };
 
 }  // namespace dslide

@@ -274,13 +274,15 @@ Result<EarlierModel> FindEarlierModel(const std::string& path) {
   return EarlierModel{*std::move(directory), *std::move(manifest), *std::move(config)};
 }
 
-Result<NewLabels> MeetNewLabels(Inference* model, const Dataset& data, uint32_t labels,
+Result<NewLabels> MeetNewLabels(Inference* model, const Dataset& data,
+                                std::span<const uint32_t> held_out, uint32_t labels,
                                 const Stopped& stopped) {
   const uint32_t known = model->config().model.labels;
   UnitSums sums(model, labels - known);
   std::vector<uint32_t> asked(labels - known);
   std::vector<uint32_t> groups;
-  for (size_t i = 0; i < data.size(); ++i) {
+  for (uint32_t i = 0; i < data.size(); ++i) {
+    if (std::ranges::binary_search(held_out, i)) continue;
     groups.clear();
     for (const uint32_t label : data[i].labels) {
       if (label < known || asked[label - known] == NewLabels::kMostSamples) continue;

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,8 +53,10 @@ struct NewLabels {
   std::vector<float> common;      // [H] mean of the labels' means; 0 if it is that of one label
 };
 
-// `labels`: how many there are with the new ones. Features that the model lacks are left out.
-Result<NewLabels> MeetNewLabels(Inference* model, const Dataset& data, uint32_t labels,
+// `held_out`: numbers of samples that are skipped, ascending. `labels`: how many there are with the
+// new ones. Features that the model lacks are left out.
+Result<NewLabels> MeetNewLabels(Inference* model, const Dataset& data,
+                                std::span<const uint32_t> held_out, uint32_t labels,
                                 const Stopped& stopped);
 
 // Writes the rows of the model `config` (resolved; with the slots and the kinds of rows of `from`)

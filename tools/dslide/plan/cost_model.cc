@@ -514,8 +514,9 @@ void AddMemory(const PlanInput& input, const Rates& rates, const Run& run, PlanE
                                                         (8 * input.shape.features.per_sample +
                                                          4 * input.shape.labels.per_sample)));
   to->scheduler_bytes = static_cast<uint64_t>(
-      kSchedulerBytes +
-      kVectorSlack * DatasetBytes(input.shape.samples + input.shape.test_samples, input.shape));
+      kSchedulerBytes + kVectorSlack * DatasetBytes(input.shape.samples + input.shape.test_samples +
+                                                        input.shape.held_out_samples,
+                                                    input.shape));
 }
 
 double EvaluationSeconds(const PlanInput& input, const Rates& rates) {

@@ -28,8 +28,9 @@ constexpr char kWarmup[] = "train.warmup_batches";
 // Found by the data, not by trials, or without a meaning for the model.
 bool IsSearchable(const ConfigKey& key) {
   const std::string name = key.FullName();
-  for (const char* given : {"model.features", "model.labels", "train.data", "train.test",
-                            "train.dev", "train.label_names", "common.log_level"}) {
+  for (const char* given :
+       {"model.features", "model.labels", "train.data", "train.test", "train.dev", "train.heldout",
+        "train.label_names", "common.log_level"}) {
     if (name == given) return false;
   }
   return key.section == "model" || key.section == "hash" || key.section == "train" ||
