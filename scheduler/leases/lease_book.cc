@@ -11,10 +11,10 @@ namespace dslide {
 LeaseBook::LeaseBook(uint64_t batches, uint32_t unit_batches, uint64_t first_lease)
     : batches_(batches),
       unit_batches_(unit_batches),
-      done_(batches, 0),
-      free_(batches),
       first_lease_(first_lease),
-      next_lease_(first_lease) {
+      next_lease_(first_lease),
+      done_(batches, 0),
+      free_(batches) {
   DSLIDE_CHECK(unit_batches > 0);
 }
 

@@ -154,9 +154,9 @@ class LeaseBook {
 
   uint64_t batches_;
   uint32_t unit_batches_;
-  uint64_t done_count_ = 0;
   uint64_t first_lease_;
   uint64_t next_lease_;
+  uint64_t done_count_ = 0;
   std::vector<uint8_t> done_;                      // [batches]
   BatchRuns free_;                                 // neither done nor leased
   std::unordered_map<uint64_t, Holders> holders_;  // of leased batches

@@ -181,9 +181,10 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
   }
   numbers_.TakeOutNext(envelope.incarnation, &message.body, out);
   const std::optional<BatchEnd> ends = EndOf(message.body, seat);
+  RequestRound round(std::move(message.body));
   Accept({{peer, envelope.incarnation, envelope.sequence, envelope.reply_precision, now_us,
            envelope.plan_version, ends},
-          RequestRound(std::move(message.body))},
+          std::move(round)},
          seat, now_us, out);
 }
 

@@ -93,10 +93,10 @@ Result<Task> ReadTask(Config config) {
   task.shape = MeasureShape(task.batches, config);
   task.shape.samples = trained;
   task.shape.held_out_samples = held_out->size();
-  for (const auto& [path, samples] : {std::pair(&config.train.test, &task.shape.test_samples),
-                                      {&config.train.dev, &task.shape.held_out_samples}}) {
-    if (path->empty()) continue;
-    Result<LoadedSamples> loaded = LoadTestSamples(*path, *train, config.text);
+  for (const auto& [measured, samples] : {std::pair(&config.train.test, &task.shape.test_samples),
+                                          {&config.train.dev, &task.shape.held_out_samples}}) {
+    if (measured->empty()) continue;
+    Result<LoadedSamples> loaded = LoadTestSamples(*measured, *train, config.text);
     DSLIDE_RETURN_IF_ERROR(loaded);
     *samples = loaded->data.size();
   }
