@@ -124,7 +124,7 @@ std::vector<ConfigKey> TrainKeys() {
       {section, "dev", "optional file of held-out samples, in place of train.heldout",
        Text(kIn, &T::dev)},
       {section, "heldout",
-       "at most so many samples only measure the model; auto: 2 %, 500 to 5,000",
+       "at most so many samples only measure the model; auto: 2 %, up to 5,000",
        AutoOr(kIn, &T::heldout, 0u, 1'000'000u), kFixed},
       {section, "label_names", "optional file with lines of label id, tab, name",
        Text(kIn, &T::label_names)},
