@@ -111,8 +111,8 @@ Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::
   if (derives) train.heldout = none ? 0 : DerivedHeldOut(data.size());
   if (*train.heldout == 0) return std::vector<uint32_t>();
   std::vector<uint32_t> chosen = ChooseHeldOut(data, config->common.seed, *train.heldout);
-  if (derives && chosen.size() < std::min(kLeastHeldOut, *train.heldout)) {
-    *note = fmt::format("no samples are held out: only {} can be spared, as each label keeps one",
+  if (derives && chosen.size() < kLeastHeldOut) {
+    *note = fmt::format("no samples are held out: only {} can be spared",
                         Plural(chosen.size(), "sample"));
     train.heldout = 0;
     return std::vector<uint32_t>();
@@ -123,10 +123,10 @@ Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::
         "out, or name a file of such samples by train.dev",
         wanted));
   }
-  if (chosen.size() < wanted) {
-    *note = fmt::format("{} held out: more cannot be spared, as each label keeps a sample",
-                        Plural(chosen.size(), "sample is", "samples are"));
-  }
+  *note =
+      fmt::format("{} held out, {} trained{}", Plural(chosen.size(), "sample is", "samples are"),
+                  data.size() - chosen.size(),
+                  chosen.size() < wanted ? "; more cannot be spared, as each label keeps one" : "");
   return chosen;
 }
 

@@ -136,7 +136,8 @@ HeadLines::HeadLines(std::string_view text) {
   for (uint64_t number = 1; !text.empty() && lines.size() < kMostLines; ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     const bool is_cut = goes_on && end == text.size() && !lines.empty();
-    const std::string_view line = text.substr(0, end);
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
     if (!IsBlank(line) && !is_cut) {
       lines.push_back(line);
       numbers.push_back(number);

@@ -69,6 +69,7 @@ TEST_CASE("format: numbers are so in most lines") {
 TEST_CASE("format: a header of known columns is CSV") {
   CHECK(Seen("text,labels\nred boat,red\n") == TextFormat::kCsv);
   CHECK(Seen("id;Title;TEXT\n1;a;b\n") == TextFormat::kCsv);
+  CHECK(Seen("text,labels\r\nred boat,red\r\n") == TextFormat::kCsv);
   CHECK(Seen("\"text\",\"subject_uris\"\na,<http://a>\n") == TextFormat::kCsv);
   CHECK(Seen("body,tags\na,b\n") == TextFormat::kPlain);
   CHECK(FormatOf(HeadLines("body,tags\na,b\n"), *FieldNames::Parse("text:body,labels:tags")) ==
