@@ -26,9 +26,8 @@ std::vector<uint32_t> ChooseHeldOut(const Dataset& data, uint64_t seed, uint32_t
 
 // Chooses the held-out samples of a run, and sets train.heldout if it is auto: to 0 where train.dev
 // has the held-out samples, where samples are drawn from words or sessions, and where too few can
-// be spared. Returns their numbers, which ascend. *note: a line
-// for people; "" with train.heldout = 0. Errors (kBadInput): keys that contradict each other or the
-// data.
+// be spared. Returns their numbers, which ascend. *note: a line for people; "" if train.heldout was
+// 0. Errors (kBadInput): keys that contradict each other or the data.
 Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::string* note);
 
 }  // namespace dslide

@@ -113,8 +113,10 @@ std::string Held(const Dataset& data, const std::string& keys) {
 TEST_CASE("held out: by the configuration, with a line where fewer can be spared") {
   const Dataset many = DataOf(Sorted(2000, 20));
   CHECK(Held(many, "") == "0 of 0 ");
-  CHECK(Held(many, "heldout = auto\n") == "200 of 200 ");
-  CHECK(Held(many, "heldout = 30\n") == "30 of 30 ");
+  CHECK(Held(many, "heldout = auto\n") == "200 of 200 200 samples are held out, 1800 trained");
+  CHECK(Held(many, "heldout = 30\n") == "30 of 30 30 samples are held out, 1970 trained");
+  CHECK(Held(DataOf(Sorted(300, 3)), "heldout = auto\n") ==
+        "0 of 0 no samples are held out: only 30 samples can be spared");
   CHECK(Held(many, "heldout = auto\ndev = dev.txt\n") == "0 of 0 ");
   CHECK(Held(many, "heldout = 5\ndev = dev.txt\n") ==
         "train.heldout = 5: the held-out samples are those of train.dev; leave one of the two out");
@@ -123,14 +125,15 @@ TEST_CASE("held out: by the configuration, with a line where fewer can be spared
   for (uint32_t i = 0; i < 1000; ++i) rare.pop_back();
   const Dataset none = DataOf(rare);
   CHECK(Held(none, "heldout = auto\n") ==
-        "0 of 0 no samples are held out: only 0 samples can be spared, as each label keeps one");
+        "0 of 0 no samples are held out: only 0 samples can be spared");
   CHECK(
       Held(none, "heldout = 5\n") ==
       "train.heldout = 5: no sample can be spared, as each label keeps one; leave it out, or name "
       "a file of such samples by train.dev");
   rare.push_back({{0}, {1999}});
-  CHECK(Held(DataOf(rare), "heldout = 5\n") ==
-        "1 of 5 1 sample is held out: more cannot be spared, as each label keeps a sample");
+  CHECK(
+      Held(DataOf(rare), "heldout = 5\n") ==
+      "1 of 5 1 sample is held out, 1000 trained; more cannot be spared, as each label keeps one");
 }
 
 TEST_CASE("held out: which samples is part of the protocol") {
