@@ -71,7 +71,7 @@ HEADERS = {
     "variant": "std::(variant<|visit\\(|get_if<|holds_alternative<|monostate\\b)",
     "vector": "std::vector<",
 }
-# What libstdc++ declares with these headers, besides.
+# Other headers that libstdc++ includes in these.
 ALSO = {
     "string": ["string_view", "initializer_list"], "vector": ["initializer_list"],
     "map": ["utility", "initializer_list"], "set": ["initializer_list"], "unordered_map": ["utility"],

@@ -96,13 +96,13 @@ struct TrainConfig {
   std::string test;                     // evaluation file; may be empty
   std::string dev;                      // file of held-out samples; may be empty
   std::optional<uint32_t> heldout = 0;  // held-out training samples; nullopt: derived
-  std::string label_names;              // tab-separated label id ... name; empty: none
+  std::string label_names;              // file of lines "label id, tab, name"; may be empty
   std::optional<float> normalize;       // divisor of feature values; nullopt: derived from the data
   uint32_t min_label_samples = 1;       // labels of fewer samples are left out
   bool open_vocabulary = false;         // a stream, whose labels and words come while it is trained
   uint32_t segment_samples = 8192;      // of a segment of the stream, at most
-  uint32_t segment_s = 10;              // after which a segment ends with what has come
-  uint32_t admit_count = 2;             // samples that a word or label needs to be taken up
+  uint32_t segment_s = 10;              // after which a segment ends, full or not
+  uint32_t admit_count = 2;             // samples after which a word or label is added
   uint32_t expire_segments = 1000;      // without a word or label after which it goes; 0: never
   uint32_t vocabulary_mb = 0;           // that words and labels of a stream may take; 0: derived
   uint32_t epochs = 0;                  // 0: derived from the number of samples

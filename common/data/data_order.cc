@@ -1,7 +1,9 @@
 #include "common/data/data_order.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "common/base/check.h"
@@ -27,14 +29,8 @@ std::vector<uint32_t> Shuffled(uint64_t n, uint64_t count, uint64_t seed) {
 std::vector<uint32_t> AllBut(std::span<const uint32_t> left_out, uint64_t n) {
   std::vector<uint32_t> numbers;
   numbers.reserve(n - left_out.size());
-  auto next = left_out.begin();
-  for (uint32_t i = 0; i < n; ++i) {
-    if (next != left_out.end() && *next == i) {
-      ++next;
-    } else {
-      numbers.push_back(i);
-    }
-  }
+  std::ranges::set_difference(std::views::iota(uint32_t{0}, static_cast<uint32_t>(n)), left_out,
+                              std::back_inserter(numbers));
   return numbers;
 }
 

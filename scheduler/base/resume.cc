@@ -34,20 +34,17 @@ Status CheckSameKeys(const Config& now, const Config& then, const std::string& w
 }
 
 // Another number of held-out samples would look like other data.
-Status CheckSameHeldOut(const RunInputs& inputs, const std::string& stored,
-                        const std::string& where) {
-  const Result<Config> config = ParseStoredConfig(stored, where);
-  DSLIDE_RETURN_IF_ERROR(config);
-  Config then = inputs.config;
-  then.train.heldout = config->train.heldout;
-  return CheckSameKeys(inputs.config, then, where);
+Status CheckSameHeldOut(const Config& now, const Config& stored, const std::string& where) {
+  Config then = now;
+  then.train.heldout = stored.train.heldout;
+  return CheckSameKeys(now, then, where);
 }
 
 // What a stored row holds and which batches there are must be as when `checkpoint` was written.
 Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const Config& stored,
                       const std::string& checkpoint) {
   const std::string where = "checkpoint " + checkpoint;
-  DSLIDE_RETURN_IF_ERROR(CheckSameHeldOut(inputs, manifest.config, where));
+  DSLIDE_RETURN_IF_ERROR(CheckSameHeldOut(inputs.config, stored, where));
   if (manifest.train_samples != inputs.EpochSamples()) {
     return BadInput(fmt::format("--resume: the number of training samples is {} but {} in {}; {}",
                                 inputs.EpochSamples(), manifest.train_samples, where, kOtherData));
@@ -106,7 +103,9 @@ bool IsFinished(const LedgerState& ledger, Config config) {
 Status FindWhatToResume(bool began, RunInputs* inputs) {
   const LedgerState& ledger = inputs->ledger;
   if (ledger.opened) {
-    DSLIDE_RETURN_IF_ERROR(CheckSameHeldOut(*inputs, ledger.run.config, "the run's ledger"));
+    const Result<Config> stored = ParseStoredConfig(ledger.run.config, "the ledger");
+    DSLIDE_RETURN_IF_ERROR(stored);
+    DSLIDE_RETURN_IF_ERROR(CheckSameHeldOut(inputs->config, *stored, "the run's ledger"));
     if (ledger.run.train_samples != inputs->EpochSamples()) {
       return BadInput(fmt::format("--resume: the run has {} training samples, not {}; {}",
                                   ledger.run.train_samples, inputs->EpochSamples(), kOtherData));

@@ -25,13 +25,13 @@ void BeginNextPass(RunState* run, int64_t now_ms);
 void EndEvaluation(RunState* run, int64_t now_ms) {
   std::vector<EvaluatedSample> examples;
   const EvaluationResult result = run->pass().EndEvaluation(&examples);
-  const RankingMetrics& m = result.metrics;
   if (result.set == EvaluationSet::kHeldOut) {
     run->totals.last_held_out = result;
     run->generation.held_out_measured = result.epoch;
     run->out.ShowEvaluation(result, {});
     return BeginNextPass(run, now_ms);
   }
+  const RankingMetrics& m = result.metrics;
   if (m.without_labels == m.samples) {  // of a stream's segment, or of a part of the test file
     run->out.Notice(fmt::format("nothing to measure: none of {} has a label",
                                 Plural(m.samples, "test sample")));
@@ -43,11 +43,6 @@ void EndEvaluation(RunState* run, int64_t now_ms) {
     return Finish(run, EndOf(*run), "training is finished", now_ms);
   run->clock.Start(now_ms);
   run->pass().BeginEpoch(run->inputs);
-}
-
-void BeginEvaluation(RunState* run, EvaluationSet set) {
-  run->pass().BeginEvaluation(run->inputs, set, run->inverse_propensities,
-                              static_cast<int64_t>(run->roster().BatchMs()));
 }
 
 // Between two epochs: evaluations, the next epoch, or the end.
@@ -83,6 +78,11 @@ void AfterCheckpoint(RunState* run, int64_t now_ms) {
 }
 
 }  // namespace
+
+void BeginEvaluation(RunState* run, EvaluationSet set) {
+  run->pass().BeginEvaluation(run->inputs, set, run->inverse_propensities,
+                              static_cast<int64_t>(run->roster().BatchMs()));
+}
 
 void Proceed(RunState* run, int64_t now_ms) {
   if (!run->InPass()) return;

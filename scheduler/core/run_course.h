@@ -14,6 +14,9 @@ namespace dslide {
 // against it; begins a checkpoint if one is due.
 void Proceed(RunState* run, int64_t now_ms);
 
+// Begins an evaluation. REQUIRES that the set has samples, and that no pass is in progress.
+void BeginEvaluation(RunState* run, EvaluationSet set);
+
 // Begins a checkpoint if one is due and the plan is not about to change.
 void MaybeCheckpoint(RunState* run, int64_t now_ms);
 

@@ -36,8 +36,7 @@ bool BeginsEvaluation(RunState* run) {
   if (std::exchange(run->segment_evaluated, number) == number) return false;
   if (number == 1 || !run->pass().counted().done.empty()) return false;
   if (run->inputs.test == nullptr || run->inputs.test->size() == 0) return false;
-  run->pass().BeginEvaluation(run->inputs, EvaluationSet::kTestPart, run->inverse_propensities,
-                              static_cast<int64_t>(run->roster().BatchMs()));
+  BeginEvaluation(run, EvaluationSet::kTestPart);
   return true;
 }
 

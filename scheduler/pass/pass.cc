@@ -61,8 +61,13 @@ void Pass::BeginEpoch(const RunContext& run) {
   counted_.done.clear();
 }
 
-void Pass::BeginBook(const RunContext& run) {
+void Pass::EndBook() {
   if (book_) next_lease_ = book_->next_lease();
+  book_.reset();
+}
+
+void Pass::BeginBook(const RunContext& run) {
+  EndBook();
   book_.emplace(order_->batches(), run.config.train.unit_batches, next_lease_);
 }
 
@@ -143,8 +148,7 @@ EvaluationResult Pass::EndEvaluation(std::vector<EvaluatedSample>* examples) {
 }
 
 void Pass::Stop() {
-  if (book_) next_lease_ = book_->next_lease();
-  book_.reset();
+  EndBook();
   audits_.reset();
   steps_.reset();
   evaluation_.reset();

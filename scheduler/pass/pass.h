@@ -165,6 +165,7 @@ class Pass {
                                          int64_t now_ms);
   LeaseLimits LimitsFor(const RunContext& run, const Applicant& applicant) const;
   void BeginBook(const RunContext& run);
+  void EndBook();
   void BeginSteps(const RunContext& run);
   uint64_t BatchesServersTake(const TrainConfig& train) const;
   void BeginAudits(const RunContext& run, float share, int64_t patience_ms);

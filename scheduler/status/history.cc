@@ -49,7 +49,6 @@ OrderedJson JsonOf(const RunFacts& facts) {
           {"test", facts.test},
           {"train_samples", facts.train_samples},
           {"test_samples", facts.test_samples},
-          {"held_out_samples", facts.held_out_samples},
           {"labels", facts.labels},
           {"features", facts.features},
           {"hidden", facts.hidden},
@@ -112,7 +111,6 @@ RunFacts FactsOf(const RunContext& run, const std::string& run_directory) {
   facts.data = run.config.train.data;
   facts.test = run.config.train.test;
   facts.train_samples = run.train == nullptr ? 0 : run.PassSamples();
-  facts.held_out_samples = run.HeldOutSamples();
   facts.test_samples = run.test == nullptr ? 0 : run.test->size();
   facts.labels = run.config.model.labels;
   facts.features = run.config.model.features;

@@ -28,7 +28,6 @@ struct RunFacts {
   std::string test;
   uint64_t train_samples = 0;
   uint64_t test_samples = 0;  // 0: no test file
-  uint64_t held_out_samples = 0;
   uint32_t labels = 0;
   uint32_t features = 0;
   uint32_t hidden = 0;

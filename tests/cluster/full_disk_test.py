@@ -15,9 +15,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, f"{ROOT}/tools/bench")
+
+from netlab import Process, wait_for  # noqa: E402
+
 DEADLINE_S = 120  # longer than anything takes; a test that hits it has failed
 NAMESPACE = "DSLIDE_FULL_DISK_TEST"  # set in the process that has its own
 EPOCHS = 20  # some seconds
@@ -27,15 +31,6 @@ WAITS = "training waits until there is room"
 SETTINGS = ("train.data=train.txt", f"train.epochs={EPOCHS}", "train.batch=32", "model.hidden=16",
             "cluster.executors=1", "cluster.heartbeat_ms=200", "cluster.status_bind=",
             "checkpoint.interval_s=1")
-
-
-def wait_for(condition, what):
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"no sign of {what}")
 
 
 class SmallDisk:
@@ -95,28 +90,21 @@ class Run:
     def __exit__(self, kind, *_):
         for process in self._processes:
             if kind is not None:
-                print(f"--- {process.log}\n{self.output(process)[-3000:]}")
-            if process.poll() is None:
-                process.kill()  # its members end with it
-                process.wait()
+                print(f"--- {process.title}\n{process.output()[-3000:]}")
+            process.end(signal.SIGKILL)  # its members end with it
 
     def start(self, *words):
-        log = f"train-{len(self._processes)}.log"
         sets = [word for setting in (*SETTINGS, f"checkpoint.directory={self.checkpoints}")
                 for word in ("--set", setting)]
-        with open(log, "wb") as file:
-            process = subprocess.Popen(
-                [f"{self._binaries}/dslide", "train", "--run-dir", self.directory, "--servers", "2",
-                 "--workers", "2", *sets, *words],
-                stdin=subprocess.DEVNULL, stdout=file, stderr=file, env={**os.environ, **SLOWLY})
-        process.log = log
+        title = f"train-{len(self._processes)}"
+        process = Process(title, [f"{self._binaries}/dslide", "train", "--run-dir", self.directory,
+                                  "--servers", "2", "--workers", "2", *sets, *words], f"{title}.log")
         self._processes.append(process)
         return process
 
     @staticmethod
-    def output(process):
-        with open(process.log, encoding="utf-8", errors="replace") as file:
-            return file.read()
+    def wait_for_line(process, text):
+        wait_for(lambda: text in process.output(), [], DEADLINE_S, f"'{text}'")
 
     def dslide(self, *words):
         done = subprocess.run([f"{self._binaries}/dslide", *words], capture_output=True, text=True,
@@ -129,11 +117,8 @@ class Run:
 
     def begin(self):
         process = self.start()
-        wait_for(lambda: " written; " in self.output(process), "a checkpoint")
+        self.wait_for_line(process, " written; ")  # a checkpoint
         return process
-
-    def await_wait(self, process):
-        wait_for(lambda: WAITS in self.output(process), "the line that training waits")
 
     def check_complete(self):
         counts = json.loads(self.dslide("ledger", "verify", self.directory, "--json"))
@@ -146,11 +131,11 @@ def goes_on(run):
     """Members stay, the status is answered, and training ends as if nothing had been."""
     process = run.begin()
     with run.disk.full():
-        run.await_wait(process)
+        run.wait_for_line(process, WAITS)
         assert 0 < run.samples() < EPOCHS * 2000
-        assert process.poll() is None
-    wait_for(lambda: "the ledger's disk has room again" in run.output(process), "room")
-    assert process.wait(DEADLINE_S) == 0
+        assert process.running()
+    run.wait_for_line(process, "the ledger's disk has room again")
+    process.wait(DEADLINE_S)
     run.check_complete()
 
 
@@ -158,12 +143,12 @@ def is_stopped(run):
     """A signal ends it at once, with the newest checkpoint; it continues when there is room."""
     process = run.begin()
     with run.disk.full():
-        run.await_wait(process)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(DEADLINE_S) == 85, process.returncode
-        assert "while the ledger's disk had no room" in run.output(process)
-    resumed = run.start("--resume")
-    assert resumed.wait(DEADLINE_S) == 0, run.output(resumed)
+        run.wait_for_line(process, WAITS)
+        process.signal(signal.SIGTERM)
+        wait_for(lambda: not process.running(), [], DEADLINE_S, "the end of the run")
+        assert process.exit_code() == 85, process.exit_code()
+        assert "while the ledger's disk had no room" in process.output()
+    run.start("--resume").wait(DEADLINE_S)
     run.check_complete()
 
 
@@ -171,6 +156,7 @@ def main():
     if NAMESPACE not in os.environ:
         os.environ[NAMESPACE] = "yes"
         os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
+    os.environ.update(SLOWLY)
     binaries = f"{os.path.abspath(sys.argv[1])}/bin"
     with tempfile.TemporaryDirectory(prefix="dslide-full-disk-") as directory:
         os.chdir(directory)

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/config/config_keys.h"
+#include "common/config/small_text.h"
 #include "common/data/numbers/number_file.h"
 #include "common/data/text_stream.h"
 #include "common/text/records/csv.h"
@@ -134,15 +135,12 @@ DataFormat DataFormatOf(const TextConfig& text) { return {text.format, text.fiel
 HeadLines::HeadLines(std::string_view text) {
   const bool goes_on = text.size() + kByteOrderMark.size() >= kBytes;  // a mark was taken off
   for (uint64_t number = 1; !text.empty() && lines.size() < kMostLines; ++number) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const bool is_cut = goes_on && end == text.size() && !lines.empty();
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    const bool is_cut = goes_on && text.find('\n') == text.npos && !lines.empty();
+    const std::string_view line = NextLine(&text);
     if (!IsBlank(line) && !is_cut) {
       lines.push_back(line);
       numbers.push_back(number);
     }
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
 

@@ -100,8 +100,8 @@ TEST_CASE("held out: each label keeps a sample, and samples without labels are t
   for (const uint32_t number : chosen) CHECK((number >= 100 && number < 103));
 }
 
-// What HoldOut() does with a configuration: the number of samples, train.heldout, and the note or
-// error.
+// Calls HoldOut() with a configuration. Returns the number of samples, train.heldout and the note,
+// or the error.
 std::string Held(const Dataset& data, const std::string& keys) {
   Config config = *ParseConfig("[train]\n" + keys, "test");
   std::string note;

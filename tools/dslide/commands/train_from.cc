@@ -143,7 +143,7 @@ Status TrainFrom::ReadConfig() {
   base.checkpoint.directory.clear();
   RaiseToDefaults(&base.model);
   if (base.train.open_vocabulary) ForgetStream(&base.train);
-  // Of the new data other samples can be held out.
+  // The new data has other samples to hold out.
   if (base.train.heldout != 0) base.train.heldout.reset();
   ForgetFormat(&base.text);
   // What the earlier run was resolved to may be refused for a stream: first what the user asks for.
