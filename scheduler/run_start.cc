@@ -57,8 +57,11 @@ std::string FinishedLine(const fs::path& root, const LedgerState& ledger) {
   const auto summary = text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
   std::string line = fmt::format("{}: the run is finished, {} trained", root.string(),
                                  Plural(ledger.epoch, "epoch"));
-  if (summary.is_object() && summary.contains("p_at_1") && summary["p_at_1"].is_number()) {
-    line += fmt::format(", P@1 {:.2f}", 100 * summary["p_at_1"].get<double>());
+  for (const auto& [pointer, name] :
+       {std::pair("/p_at_1", "P@1"), std::pair("/held_out/p_at_1", "held-out P@1")}) {
+    const nlohmann::json::json_pointer at(pointer);
+    if (!summary.contains(at) || !summary[at].is_number()) continue;
+    line += fmt::format(", {} {:.2f}", name, 100 * summary[at].get<double>());
   }
   return line + "; for more raise train.epochs";
 }

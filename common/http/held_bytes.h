@@ -22,7 +22,7 @@ class HeldBytes {
   struct Limits {
     size_t all = 0;         // over all requests; 0: any number
     size_t of_address = 0;  // of the requests of one address; 0: any number
-    size_t own = 16 << 10;  // of each request, which are not counted
+    size_t own = 8 << 10;   // of each request, which are not counted
   };
   enum class Kind {
     kIncoming,  // a body that is not complete

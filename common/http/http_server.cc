@@ -94,12 +94,6 @@ HttpResponse HttpResponse::Text(unsigned status, std::string text) {
   return {status, "text/plain; charset=utf-8", std::make_shared<std::string>(std::move(text))};
 }
 
-HttpResponse HttpResponse::Unauthorized() {
-  HttpResponse response = Text(401, "401 Unauthorized\n");
-  response.headers = {{"WWW-Authenticate", "Bearer"}};
-  return response;
-}
-
 // A connection, of the server's thread.
 struct HttpServer::Connection {
   std::string address;      // the client's

@@ -47,7 +47,6 @@ struct HttpResponse {
   Headers headers = {};                     // further ones
 
   static HttpResponse Text(unsigned status, std::string text);  // text/plain
-  static HttpResponse Unauthorized();                           // 401: it wants a bearer token
 };
 
 class HttpServer {

@@ -119,11 +119,24 @@ Status CheckReadTwice(const std::string& path) {
   return {};
 }
 
+// The error of a file of records that has no label at all.
+Error NoLabels(const std::string& path, const RecordRules& rules) {
+  const bool has_names =
+      rules.format == RecordFormat::kJsonLines || rules.format == RecordFormat::kCsv;
+  return BadInput(fmt::format(
+      "{}: no sample has a label{}", path,
+      has_names
+          ? fmt::format(", which are in the field {} (--fields labels:NAME, text.fields, names "
+                        "another one)",
+                        Quoted(rules.fields.labels))
+          : ""));
+}
+
 Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, size_t threads) {
   DSLIDE_RETURN_IF_ERROR(CheckReadTwice(path));
   Result<RecordFile::Opened> opened = RecordFile::TryOpen(path, DataFormatOf(config));
   DSLIDE_RETURN_IF_ERROR(opened);
-  if (!opened->records) return UnknownFormat(path, opened->first_line);
+  if (!opened->records) return UnknownFormat(path, opened->first_line, opened->names);
   RecordFile* file = &*opened->records;
   FileCounts counts;
   counts.format = opened->format;
@@ -145,7 +158,7 @@ Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, 
         counts.terms.Merge(tables, threads);
       }));
   DSLIDE_RETURN_IF_ERROR(unreadable.Check());
-  if (counts.labels.empty()) return BadInput(fmt::format("{}: no sample has a label", path));
+  if (counts.labels.empty()) return NoLabels(path, file->rules());
   return counts;
 }
 

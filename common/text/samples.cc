@@ -355,7 +355,9 @@ Result<TrainingSamples> ReadTrainingSamples(const std::string& path, const Train
   if (opened->records) {
     return LoadTrainingRecords(path, opened->records->format(), input, start_ms);
   }
-  if (opened->format == TextFormat::kPlain) return UnknownFormat(path, opened->first_line);
+  if (opened->format == TextFormat::kPlain) {
+    return UnknownFormat(path, opened->first_line, opened->names);
+  }
   Result<NumberFile> numbers = opened->Numbers();
   DSLIDE_RETURN_IF_ERROR(numbers);
   return LoadTrainingNumbers(path, *std::move(numbers), input.min_label_samples, start_ms);

@@ -5,28 +5,37 @@ namespace dslide {
 bool Generation::GiveLease(const Request& request, const RunContext& run, const Roster& roster,
                            const Offences& offences, int64_t now_ms, Advisor* advisor,
                            Outbox* out) {
-  const bool slowed = offences.IsSlowed(request.worker, now_ms);
-  if (slowed) {
-    const auto last = slowed_leases_ms.find(Offences::IdentityOf(request.worker));
-    if (last != slowed_leases_ms.end() && now_ms - last->second < kSlowedLeaseMs) return false;
+  const bool is_doubted = offences.IsDoubted(request.worker, now_ms);
+  bool slowed = offences.IsSlowed(request.worker, now_ms);
+  const uint32_t identity = Offences::IdentityOf(request.worker);
+  if (const auto last = watched.find(identity); last != watched.end()) {
+    slowed |= is_doubted && last->second.in_vain >= kMostInVain;
+    if (slowed && now_ms - last->second.leased_ms < kSlowedLeaseMs) return false;
   }
   Pass::Applicant applicant;
   applicant.worker = request.worker;
   applicant.has_data = request.has_data;
-  const bool doubted = slowed || offences.IsDoubted(request.worker, now_ms);
-  applicant.batches = doubted ? 1 : advisor->LeaseBatches(request.worker);
+  applicant.batches = slowed || is_doubted ? 1 : advisor->LeaseBatches(request.worker);
   applicant.workers = roster.Count(Role::kWorker);
   applicant.speed = [&](Incarnation holder) { return advisor->BatchesPerSecond(holder, now_ms); };
   auto grant = pass.Lease(run, applicant, now_ms);
   if (!grant) return false;
-  if (slowed) {
-    std::erase_if(slowed_leases_ms,
-                  [&](const auto& lease) { return now_ms - lease.second > Offences::kSlowMs; });
-    slowed_leases_ms[Offences::IdentityOf(request.worker)] = now_ms;
+  if (slowed || is_doubted) {
+    std::erase_if(watched, [&](const auto& entry) {
+      return now_ms - entry.second.leased_ms > Offences::kSlowMs;
+    });
+    Watched& lease = watched[identity];
+    lease.leased_ms = now_ms;
+    lease.in_vain++;
   }
   advisor->OnLease(request.worker, now_ms);
   out->Reply(roster.Find(request.worker)->peer, request.sequence, *std::move(grant));
   return true;
+}
+
+void Generation::NoteBatch(Incarnation worker) {
+  const auto found = watched.find(Offences::IdentityOf(worker));
+  if (found != watched.end()) found->second.in_vain = 0;
 }
 
 void Generation::ServePending(const RunContext& run, const Roster& roster, const Offences& offences,

@@ -261,7 +261,10 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   const bool counts =
       evaluated ? run_.pass().CountEvaluated(run_.inputs, done, plan_version, now_ms, worker)
                 : run_.pass().CountTrained(run_.inputs, done, now_ms, worker);
-  if (counts) run_.advisor.OnBatch(worker, now_ms);  // repeated reports show no speed
+  if (counts) {  // repeated reports show no speed
+    run_.advisor.OnBatch(worker, now_ms);
+    run_.generation.NoteBatch(worker);
+  }
   if (counts && plan_version == run_.plan().version) {
     run_.cluster.seats.OnBatch(now_ms);
     run_.cluster.loads.OnBatch(run_.plan());

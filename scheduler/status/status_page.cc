@@ -77,7 +77,9 @@ std::optional<HttpResponse> StatusPage::WhyRefused(const HttpRequest& request) c
   if (request.path == "/" || IsSameToken(BearerToken(request.Header("Authorization")), token_)) {
     return std::nullopt;
   }
-  return HttpResponse::Unauthorized();
+  HttpResponse refusal = HttpResponse::Text(401, "401 Unauthorized\n");
+  refusal.headers = {{"WWW-Authenticate", "Bearer"}};
+  return refusal;
 }
 
 HttpResponse StatusPage::At(const HttpRequest& request) {

@@ -94,7 +94,7 @@ Status SegmentMaker::FindFormat(bool ended) {
   const TextFormat named = looks ? FormatOf(head, *fields) : config().format;
   const std::optional<RecordFormat> format = RecordFormatOf(named);
   if (!format || format == RecordFormat::kPlainText) {
-    return UnknownFormat(kStream, head.lines.front());
+    return UnknownFormat(kStream, head.lines.front(), *fields);
   }
   if (format == RecordFormat::kCsv) {
     return BadInput(

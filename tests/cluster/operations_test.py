@@ -370,7 +370,7 @@ def runs(case):
         check(listed["a"]["state"] == "finished" and listed["a"]["p_at_1"] > 0.4, listed)
         check(listed["b"]["state"] == "running" and listed["b"]["pid"] == pid, listed)
         out, _ = case.call("dslide", "run", "list", case.at("runs"))
-        check(re.search(r"^a +finished +100 %", out, re.M) and f"pid {pid}" in out, out)
+        check(re.search(r"^a +finished +100 % +[0-9.]+ +- ", out, re.M) and f"pid {pid}" in out, out)
         case.call("dslide", "run", "stop", b)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -1,5 +1,6 @@
 // A launched cluster trains, is evaluated, resumed, and outlives its workers.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -137,6 +138,14 @@ TEST_CASE("held-out samples of a file of their own, without a test file") {
   CHECK_FALSE(summary.contains("p_at_1"));
   CHECK(summary["held_out"]["evaluated_samples"] == kTestSamples);
   CHECK(summary["held_out"]["p_at_1"] > 0.9);
+  // Whoever looks at the run later sees the figure, too.
+  const double p_at_1 = summary["held_out"]["p_at_1"];
+  REQUIRE(run.Run("dslide", {"run", "list", run.run_directory(), "--json"}) == 0);
+  CHECK(Parse(run.last_output())[0]["held_out_p_at_1"] == p_at_1);
+  REQUIRE(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory()}) == 0);
+  CHECK(Contains(run.last_output(), fmt::format("trained, held-out P@1 {:.2f};", 100 * p_at_1)));
+  CHECK(run.Run("dslide", {"status", run.run_directory()}) == 2);
+  CHECK(Contains(run.last_errors(), "--output report.html` shows"));
   TestRun both;
   const auto refused =
       both.Train({"--set", "train.dev=" + both.Path("test.txt"), "--set", "train.heldout=5"});

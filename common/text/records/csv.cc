@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/nearest.h"
 #include "common/base/plural.h"
 #include "common/data/csv_quotes.h"
 #include "common/data/text_stream.h"
+#include "common/text/records/label_taker.h"
 
 namespace dslide {
 namespace {
@@ -19,8 +21,7 @@ std::string Lower(std::string_view text) {
 }
 
 CsvField FieldOf(std::string_view cell, const FieldNames& names) {
-  const size_t begin = std::min(cell.find_first_not_of(' '), cell.size());
-  const std::string name = Lower(cell.substr(begin, cell.find_last_not_of(' ') + 1 - begin));
+  const std::string name = Lower(Trimmed(cell));
   if (name == Lower(names.title)) return CsvField::kTitle;
   if (name == Lower(names.text)) return CsvField::kText;
   if (name == Lower(names.labels)) return CsvField::kLabels;
@@ -73,6 +74,22 @@ Result<CsvColumns> CsvColumns::Parse(std::string_view header, const FieldNames& 
   return BadInput(fmt::format(
       "the header {} names no column '{}' or '{}' (text.fields = text:NAME gives another name)",
       Quoted(header), names.text, names.title));
+}
+
+std::optional<NearColumn> NearColumnOf(std::string_view line, const FieldNames& names) {
+  const std::vector<std::string> fields = {"title", "text", "labels"};
+  const std::vector<std::string> known = {Lower(names.title), Lower(names.text),
+                                          Lower(names.labels)};
+  const char separator = line.find(',') < line.size() ? ',' : ';';
+  const Result<std::vector<std::string>> cells = SplitCsv(line, separator);
+  if (!cells.ok() || cells->size() < 2) return std::nullopt;
+  for (const std::string& cell : *cells) {
+    if (FieldOf(cell, names) != CsvField::kOther) continue;
+    const std::string* near = Nearest(Trimmed(Lower(cell)), known);
+    if (near == nullptr) continue;
+    return NearColumn{std::string(Trimmed(cell)), *near, fields[near - known.data()]};
+  }
+  return std::nullopt;
 }
 
 Result<std::vector<std::string>> SplitCsv(std::string_view record, char separator) {

@@ -32,6 +32,15 @@ struct CsvColumns {
   bool Has(CsvField field) const;
 };
 
+// A cell of a line that differs from a column's name by a letter or two, as misspelt headers have.
+struct NearColumn {
+  std::string cell;
+  std::string expected;  // the column's name
+  std::string field;     // as text.fields calls it
+};
+// The first such cell; nullopt: there is none. The line is split at commas or semicolons.
+std::optional<NearColumn> NearColumnOf(std::string_view line, const FieldNames& names);
+
 // The cells of a record. Errors describe the fault, not its place.
 Result<std::vector<std::string>> SplitCsv(std::string_view record, char separator);
 

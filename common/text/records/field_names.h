@@ -2,7 +2,7 @@
 //
 //   title:headline,text:body,labels:tags
 //
-// renames three fields; the other fields are id and weight. In JSON lines, CSV and TSV
+// renames three fields; the other fields are id and weight. In all formats of records
 // `separator:;` splits a label at each ';' into several, and `separator:comma` at each ','.
 #pragma once
 

@@ -187,11 +187,11 @@ std::vector<std::string> FirstLook::Warnings(std::span<const std::string> label_
     const auto has_it = [&](const std::string& name) {
       return name.find(found->separator) != std::string::npos;
     };
-    warnings.push_back(
-        fmt::format("most labels have '{}' in them ('{}'): each was read as one label, {} in all; "
-                    "separated, there are {}",
-                    found->separator, Shortened(*std::ranges::find_if(label_names, has_it)),
-                    label_names.size(), found->parts));
+    warnings.push_back(fmt::format(
+        "most labels have '{}' in them ('{}'): each was read as one label, {} in all; "
+        "separated, there are {} (--fields 'separator:{}', text.fields)",
+        found->separator, Shortened(*std::ranges::find_if(label_names, has_it)), label_names.size(),
+        found->parts, found->separator == ',' ? "comma" : std::string(1, found->separator)));
   }
   return warnings;
 }

@@ -159,9 +159,9 @@ Result<Record> ParseJson(std::string_view line, const FieldNames& names) {
   return record;
 }
 
-Record ParseFastText(std::string_view line) {
+Record ParseFastText(std::string_view line, const FieldNames& names) {
   Record record;
-  LabelTaker taker(&record);
+  LabelTaker taker(&record, names.separator);
   std::string text;
   ForEachPart(line, kBlanks, [&](std::string_view word) {
     if (!word.starts_with(kFastTextLabel)) {
@@ -277,7 +277,7 @@ Result<Record> ParseRecord(const RecordRules& rules, std::string_view line) {
     case RecordFormat::kJsonLines:
       return ParseJson(line, rules.fields);
     case RecordFormat::kFastText:
-      return ParseFastText(line);
+      return ParseFastText(line, rules.fields);
     case RecordFormat::kTsv:
       return ParseTsv(line, rules.fields);
     case RecordFormat::kPlainText:

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "common/base/nearest.h"
 #include "common/base/plural.h"
 
 namespace dslide {
@@ -106,6 +107,7 @@ Result<RecordFile::Opened> RecordFile::TryOpen(const std::string& path, const Da
   opened.path = path;
   opened.format = looks ? begin->seen : format.format;
   opened.first_line = std::move(begin->first_line);
+  opened.names = begin->names;
   const std::optional<RecordFormat> records = RecordFormatOf(opened.format);
   if (!records || (looks && records == RecordFormat::kPlainText)) {
     opened.other = std::move(begin->stream);
@@ -181,15 +183,24 @@ Result<RecordFile> RecordFile::Open(const std::string& path, const DataFormat& f
   return Make(path, std::move(rules), std::move(begin->stream));
 }
 
-Error UnknownFormat(const std::string& path, std::string_view first_line) {
-  const bool has_commas = first_line.find_first_of(",;") != std::string_view::npos;
+Error UnknownFormat(const std::string& path, std::string_view first_line,
+                    const FieldNames& fields) {
+  std::string of_csv;
+  if (const auto near = NearColumnOf(first_line, fields)) {
+    of_csv = fmt::format(
+        "; if the line is a header, did you mean {} where it has {}? "
+        "--fields {}:{} (text.fields) reads it as it is",
+        near->expected, Quoted(near->cell), near->field, Printable(near->cell));
+  } else if (first_line.find_first_of(",;") != std::string_view::npos) {
+    of_csv =
+        "; of CSV with other columns than text and labels, --fields text:NAME,labels:NAME "
+        "(text.fields) gives their names";
+  }
   return BadInput(fmt::format(
       "{}: {} begins no known format (expected JSON lines, fastText with __label__, "
       "TSV of text, tab and label, CSV with a header, three numbers 'samples features labels', or "
       "LIBSVM's labels and feature:value{})",
-      path, Quoted(first_line),
-      has_commas ? "; of CSV with other columns than text and labels, text.fields gives the names"
-                 : ""));
+      path, Quoted(first_line), of_csv));
 }
 
 Error RecordFile::BadLine(uint64_t number, const Error& error) const {

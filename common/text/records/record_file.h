@@ -70,6 +70,7 @@ struct RecordFile::Opened {
   std::optional<RecordFile> records;
   std::optional<TextStream> other;  // kPlain, unless it was named; numbers
   std::string first_line;           // that is not blank
+  FieldNames names;                 // that the format has
 
   // The samples of `other`; an error if the file has no numbers.
   Result<NumberFile> Numbers();
@@ -94,6 +95,6 @@ Status ForEachRecord(const RecordFile& file, const LineBlock& block, UnreadableR
 }
 
 // The error of a training file that begins with this line.
-Error UnknownFormat(const std::string& path, std::string_view first_line);
+Error UnknownFormat(const std::string& path, std::string_view first_line, const FieldNames& fields);
 
 }  // namespace dslide

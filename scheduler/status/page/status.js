@@ -142,7 +142,9 @@ function showTiles(status) {
   const last = status.evaluations.at(-1);
   const most = Math.max(0, ...status.members.map(member => member.load ?? 0));
   const tiles = [
-    ['P@1', last ? percent(last.p_at_1) : '–', last ? 'best ' + percent(status.best_p_at_1) : ''],
+    ...(last || !status.held_out
+      ? [['P@1', last ? percent(last.p_at_1) : '–', last ? 'best ' + percent(status.best_p_at_1) : '']]
+      : []),
     ...(status.held_out
       ? [['held-out P@1', percent(status.held_out.p_at_1), short(status.held_out.samples) + ' samples']]
       : []),

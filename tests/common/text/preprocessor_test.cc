@@ -340,7 +340,9 @@ TEST_CASE("files that nothing can be learned from are described") {
   CHECK(WhyNot("{\"text\": \"a\", \"labels\": [\"x\"]}\n\n{\"text\": 5}\n") ==
         ":3: \"text\" is not a string or a list of strings (1 of 2 records cannot be read, and at "
         "most 1 % are left out)");
-  CHECK(WhyNot("{\"text\": \"a b\"}\n") == ": no sample has a label");
+  CHECK(WhyNot("{\"text\": \"a b\"}\n") ==
+        ": no sample has a label, which are in the field 'labels' (--fields labels:NAME, "
+        "text.fields, names another one)");
   CHECK(WhyNot("{\"text\": \"\", \"labels\": [\"x\"]}\n") ==
         ": no word occurs in 1 sample or more, and at most in a share of 1 of them "
         "(text.min_samples, text.max_share)");
@@ -348,12 +350,28 @@ TEST_CASE("files that nothing can be learned from are described") {
   CHECK(WhyNot("\n\n") == ": the file is empty");
   CHECK(WhyNot("only words\n").starts_with(": 'only words' begins no known format"));
   CHECK(WhyNot("words,tags\n")
-            .ends_with(
-                "; of CSV with other columns than text and labels, text.fields gives the names)"));
+            .ends_with("; of CSV with other columns than text and labels, --fields "
+                       "text:NAME,labels:NAME (text.fields) gives their names)"));
   for (const char* array : {"[\n{\"text\": \"a\"}\n]\n", " [ {\"text\": \"a\"}]"}) {
     CHECK(WhyNot(array) ==
           ": is one JSON array; write its objects one a line (jq -c '.[]' does so)");
   }
+}
+
+TEST_CASE("a header with a misspelt column names the column that is meant") {
+  const auto ends = [](const std::string& header, const std::string& end) {
+    CAPTURE(header);
+    CHECK(WhyNot(header + "\na red boat,boat\n").ends_with(end));
+  };
+  ends("titel,labels",
+       "; if the line is a header, did you mean title where it has 'titel'? --fields title:titel "
+       "(text.fields) reads it as it is)");
+  ends("id;lables",
+       "did you mean labels where it has 'lables'? --fields labels:lables (text.fields) reads it "
+       "as it is)");
+  ends("\"txt\", weight",
+       "did you mean text where it has 'txt'? --fields text:txt (text.fields) "
+       "reads it as it is)");
 }
 
 TEST_CASE("a sample has the labels already whose names are words of it") {

@@ -283,6 +283,19 @@ TEST_CASE_FIXTURE(TwoKeys, "offenders: one server's word is shown and excludes n
   CHECK(IsMember(this, 11));
 }
 
+TEST_CASE_FIXTURE(TwoKeys, "offenders: whoever is complained of and ends no batch is slowed") {
+  const auto leases = [&] {
+    work(11).clear();
+    return Lease(11);
+  };
+  Send(1, Complaint(Bytes(64)));
+  for (uint32_t n = 0; n < Generation::kMostInVain; ++n) CHECK(leases());
+  CHECK_FALSE(leases());
+  now += Generation::kSlowedLeaseMs;
+  CHECK(Work(11));  // and the batch counts
+  CHECK(leases());
+}
+
 TEST_CASE_FIXTURE(TwoKeys,
                   "offenders: complaints with a right ticket, or not about workers, do not count") {
   CHECK(ticket == TicketOf(core().run().ticket_key, {11}, LeaseKind::kTrain, leased));

@@ -19,14 +19,14 @@ Status CheckHasNotEnded(const std::string& directory) {
   if (!run) return {};
   if (run->kind == FoundRun::Kind::kFinished) {
     return BadInput(
-        fmt::format("{}: the run has finished, and its scheduler with it; `dslide report {}` shows "
-                    "what it did",
+        fmt::format("{}: the run has finished, and its scheduler with it; `dslide report {} "
+                    "--output report.html` shows what it did",
                     directory, directory));
   }
   if (run->kind != FoundRun::Kind::kStopped) return {};
   return BadInput(
-      fmt::format("{}: the run has ended early ({}); `dslide report {}` shows what it did, and "
-                  "--resume goes on with it",
+      fmt::format("{}: the run has ended early ({}); `dslide report {} --output report.html` shows "
+                  "what it did, and --resume goes on with it",
                   directory, run->outcome, directory));
 }
 

@@ -228,6 +228,9 @@ std::string RunLine(const Json& status) {
   if (eta_s && *eta_s >= 0) line += fmt::format(", ETA {}", FormatDuration(*eta_s));
   if (const auto loss = NumberAt(status, "loss")) line += fmt::format(", loss {:.3f}", *loss);
   if (const auto p = NumberAt(status, "p_at_1")) line += fmt::format(", P@1 {:.2f}", 100 * *p);
+  if (const auto p = NumberAt(PartAt(status, "held_out"), "p_at_1")) {
+    line += fmt::format(", held-out P@1 {:.2f}", 100 * *p);
+  }
   if (const auto plan = NumberAt(status, "plan_version"))
     line += fmt::format(", plan {:.0f}", *plan);
   return line + "\n";

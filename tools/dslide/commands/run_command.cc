@@ -48,15 +48,19 @@ nlohmann::ordered_json JsonOf(const FoundRun& run) {
   if (run.holder.pid > 0) json["pid"] = run.holder.pid;
   if (run.progress) json["progress"] = *run.progress;
   if (run.p_at_1) json["p_at_1"] = *run.p_at_1;
+  if (run.held_out) json["held_out_p_at_1"] = *run.held_out;
   if (!run.outcome.empty()) json["outcome"] = run.outcome;
   return json;
 }
 
 std::string LineOf(const FoundRun& run, size_t width) {
   const std::string done = run.progress ? fmt::format("{:.0f} %", 100 * *run.progress) : "-";
-  const std::string p_at_1 = run.p_at_1 ? fmt::format("{:.2f}", 100 * *run.p_at_1) : "-";
-  std::string line = fmt::format("{:<{}}  {:<9}  {:>5}  {:>6}  {:>12}", run.name, width,
-                                 NameOf(run.kind), done, p_at_1, SizeText(run.bytes));
+  const auto percent = [](std::optional<double> share) {
+    return share ? fmt::format("{:.2f}", 100 * *share) : "-";
+  };
+  std::string line =
+      fmt::format("{:<{}}  {:<9}  {:>5}  {:>6}  {:>8}  {:>12}", run.name, width, NameOf(run.kind),
+                  done, percent(run.p_at_1), percent(run.held_out), SizeText(run.bytes));
   if (run.holder.pid > 0) line += fmt::format("  pid {}", run.holder.pid);
   if (run.holder.held && run.holder.pid == 0) line += "  held by another process or machine";
   if (!run.outcome.empty()) line += "  " + run.outcome;
@@ -75,8 +79,8 @@ Status List(const ParsedArguments& arguments) {
   size_t width = 3;
   for (const FoundRun& run : *runs) width = std::max(width, run.name.size());
   if (!runs->empty()) {
-    fmt::print("{:<{}}  {:<9}  {:>5}  {:>6}  {:>12}\n", "run", width, "state", "done", "P@1",
-               "size");
+    fmt::print("{:<{}}  {:<9}  {:>5}  {:>6}  {:>8}  {:>12}\n", "run", width, "state", "done", "P@1",
+               "held-out", "size");
   }
   for (const FoundRun& run : *runs) fmt::print("{}\n", LineOf(run, width));
   if (runs->empty()) fmt::print("{}: no runs\n", arguments.Positional()[0]);
@@ -86,7 +90,7 @@ Status List(const ParsedArguments& arguments) {
 int ListCommand(int argc, char** argv) {
   CommandLine line("dslide run list DIRECTORY [--json]",
                    "Lists the runs in a directory of run directories: state, share of the epochs, "
-                   "P@1 and size of each.");
+                   "P@1 on test and on held-out samples, and size of each.");
   line.Positional("DIRECTORY", "directory that has run directories in it, or one of them", 1, 1);
   line.Flag("json", "print JSON");
   return RunExecutable("dslide run list", line, argc, argv, List);

@@ -204,7 +204,7 @@ Status Serve(const ParsedArguments& arguments) {
   Router router(task->name, &service, &metrics);
   HttpServer::Limits limits;
   limits.connections = task->connections;
-  limits.header_bytes = 32 << 10;
+  limits.header_bytes = 16 << 10;
   limits.body_bytes = size_t{task->request_kb} << 10;
   limits.held_bytes = kServedRequests * limits.body_bytes;
   if (!IsLoopback(task->bind)) limits.held_bytes_of_address = limits.held_bytes / 2;

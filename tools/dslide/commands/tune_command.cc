@@ -90,7 +90,9 @@ Status CheckBeginning(const std::string& path, const TextConfig& text) {
   Result<RecordFile::Opened> opened = RecordFile::TryOpen(path, DataFormatOf(text));
   DSLIDE_RETURN_IF_ERROR(opened);
   if (opened->records) return {};
-  if (opened->format == TextFormat::kPlain) return UnknownFormat(path, opened->first_line);
+  if (opened->format == TextFormat::kPlain) {
+    return UnknownFormat(path, opened->first_line, opened->names);
+  }
   const Result<NumberFile> numbers = opened->Numbers();
   DSLIDE_RETURN_IF_ERROR(numbers);
   return {};

@@ -91,9 +91,11 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path,
 Result<std::unique_ptr<Inference>> Inference::LoadCheckpoint(const std::string& path,
                                                              bool with_label_names) {
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored)) {
-    return BadInput(fmt::format(
-        "{}: is no model; give a run directory, a checkpoint, or a file by dslide export", path));
+  if (!std::filesystem::is_directory(path, ignored)) {
+    const bool exists = std::filesystem::exists(path, ignored);
+    return BadInput(
+        fmt::format("{}: {}; give a run directory, a checkpoint, or a file by dslide export", path,
+                    exists ? "is no model" : "no such file or directory"));
   }
   Result<std::string> directory = FindCheckpoint(path);
   DSLIDE_RETURN_IF_ERROR(directory);

@@ -57,6 +57,7 @@ void ReadRecords(const fs::path& path, FoundRun* run) {
     const std::string event = record.value("event", "");
     if (event == "progress") run->progress = NumberOf(record, "progress");
     if (event == "evaluation") run->p_at_1 = NumberOf(record, "p_at_1");
+    if (event == "held_out") run->held_out = NumberOf(record, "p_at_1");
   }
 }
 

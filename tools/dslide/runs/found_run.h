@@ -33,7 +33,8 @@ struct FoundRun {
   Kind kind = Kind::kEmpty;
   RunHolder holder;
   std::optional<double> progress;  // share of all epochs, of the last record
-  std::optional<double> p_at_1;    // of the last evaluation
+  std::optional<double> p_at_1;    // of the last evaluation on test samples
+  std::optional<double> held_out;  // P@1 of the last one on held-out samples
   std::string outcome;             // why it ended early; "": it did not, or runs
   std::string checkpoints;         // the directory of its checkpoints
   uint64_t bytes = 0;              // of the run directory and the checkpoints

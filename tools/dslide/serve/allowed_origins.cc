@@ -8,6 +8,7 @@
 
 #include "common/data/text_stream.h"
 #include "common/http/allowed_hosts.h"
+#include "tools/dslide/serve/dialect.h"
 #include "tools/dslide/serve/json_request.h"
 #include "tools/dslide/serve/tensor.h"
 
@@ -76,9 +77,9 @@ bool AllowedOrigins::Allows(std::string_view origin) const {
 std::optional<HttpResponse> AllowedOrigins::Refuse(const HttpRequest& request) const {
   const std::string& origin = request.Header("Origin");
   if (origin.empty() || Allows(origin) || IsOwnPage(request)) return std::nullopt;
-  return HttpResponse::Text(
-      403, fmt::format("403 Forbidden: web pages of {} may not ask; dslide serve --allow-origin "
-                       "names those that may\n",
+  return RefusalAnswer(
+      403, fmt::format("web pages of {} may not ask; dslide serve --allow-origin names those that "
+                       "may",
                        Quoted(origin)));
 }
 

@@ -36,6 +36,8 @@ class Dialect {
 
 // A response with JSON.
 HttpResponse JsonAnswer(unsigned status, std::string json);
+// One that says why a request is refused: {"error": message}.
+HttpResponse RefusalAnswer(unsigned status, const std::string& message);
 
 const Dialect& OwnDialect();
 const Dialect& AnnifDialect();

@@ -182,6 +182,10 @@ HttpResponse JsonAnswer(unsigned status, std::string json) {
   return {status, "application/json", std::make_shared<const std::string>(std::move(json))};
 }
 
+HttpResponse RefusalAnswer(unsigned status, const std::string& message) {
+  return JsonAnswer(status, Compact(Json{{"error", message}}) + "\n");
+}
+
 std::string Dialect::Refuse(const Refusal& refusal) const {
   return Compact(Json{{"error", refusal.message}}) + "\n";
 }

@@ -1,6 +1,7 @@
 #include "tools/dslide/serve/request_screen.h"
 
 #include "common/security/token.h"
+#include "tools/dslide/serve/dialect.h"
 
 namespace dslide {
 
@@ -10,10 +11,9 @@ std::optional<HttpResponse> RequestScreen::Answer(const HttpRequest& request) co
     return origins_.AnswerPreflight(request);
   }
   if (!hosts_.Allows(request.Header("Host"))) {
-    return HttpResponse::Text(
-        403,
-        "403 Forbidden: ask by a name or address of loopback, or by one that dslide serve "
-        "--allow-host names\n");
+    return RefusalAnswer(403,
+                         "ask by a name or address of loopback, or by one that dslide serve "
+                         "--allow-host names");
   }
   if (auto refusal = origins_.Refuse(request)) return refusal;
   // Browsers send a preflight without the token.
@@ -21,7 +21,10 @@ std::optional<HttpResponse> RequestScreen::Answer(const HttpRequest& request) co
   if (token_.empty() || IsSameToken(BearerToken(request.Header("Authorization")), token_)) {
     return std::nullopt;
   }
-  return HttpResponse::Unauthorized();
+  HttpResponse refusal =
+      RefusalAnswer(401, "a request needs the token: Authorization: Bearer TOKEN");
+  refusal.headers = {{"WWW-Authenticate", "Bearer"}};
+  return refusal;
 }
 
 }  // namespace dslide

@@ -25,9 +25,6 @@ HttpResponse Answer(unsigned status, std::string type, std::string body) {
 HttpResponse Described(unsigned status, const Json& json) {
   return JsonAnswer(status, Compact(json) + "\n");
 }
-HttpResponse Refused(unsigned status, const std::string& message) {
-  return Described(status, {{"error", message}});
-}
 
 Json AnnifProject(const std::string& name) {
   return {{"project_id", name}, {"name", name},
@@ -96,14 +93,14 @@ void Router::Handle(HttpRequest request, HttpServer::Respond respond) {
     HttpResponse page = Page(request.path);
     respond(reads || page.status == 404
                 ? std::move(page)
-                : Refused(405, fmt::format("{} is read with GET", request.path)));
+                : RefusalAnswer(405, fmt::format("{} is read with GET", request.path)));
     return;
   }
   if (request.method != "POST") {
-    respond(Refused(405, fmt::format("{} is asked with POST", request.path)));
+    respond(RefusalAnswer(405, fmt::format("{} is asked with POST", request.path)));
   } else if (const std::string& encoding = request.Header("Content-Encoding");
              !encoding.empty() && encoding != "identity") {
-    respond(Refused(415, "compressed requests are not taken"));
+    respond(RefusalAnswer(415, "compressed requests are not taken"));
   } else if (const auto refusal = WhyRefused(request, *dialect)) {
     respond(JsonAnswer(refusal->status, dialect->Refuse(*refusal)));
   } else {
@@ -148,9 +145,9 @@ HttpResponse Router::Page(const std::string& path) const {
   if (path == model) return Described(200, ModelMetadata(name_, *served));
   if (path == model + "/ready") return Described(ready_ ? 200 : 503, {{"ready", ready_.load()}});
   if (path.starts_with("/v1/projects/") || path.starts_with("/v2/models/")) {
-    return Refused(404, fmt::format("there is no {}; the model's name is {}", path, name_));
+    return RefusalAnswer(404, fmt::format("there is no {}; the model's name is {}", path, name_));
   }
-  return Refused(404, fmt::format("there is no {}; /openapi.json lists what there is", path));
+  return RefusalAnswer(404, fmt::format("there is no {}; /openapi.json lists what there is", path));
 }
 
 }  // namespace dslide

@@ -155,6 +155,8 @@ TEST_CASE("fields: JSON lines are read by them too") {
   CHECK(record->labels == Names{"a", "b"});
   CHECK(ParseRecord(rules, R"({"text": "x"})").error().message ==
         "the object has no \"body\" (expected {\"body\": ..., \"tags\": [...]})");
+  rules.format = RecordFormat::kFastText;
+  CHECK(ParseRecord(rules, "__label__a,b x")->labels == Names{"a", "b"});
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ TEST_CASE("first look: several names in one label") {
   };
   CHECK(Warnings(RecordFormat::kTsv, pairs(";")) ==
         Lines{"most labels have ';' in them ('colour0;thing0'): each was read as one label, 30 in "
-              "all; separated, there are 11"});
+              "all; separated, there are 11 (--fields 'separator:;', text.fields)"});
   CHECK(Warnings(RecordFormat::kTsv, pairs(" | "))[0].starts_with("most labels have '|' in them"));
   Lines json;
   for (int i = 0; i < 300; ++i) {
@@ -108,8 +108,8 @@ TEST_CASE("first look: several names in one label") {
         fmt::format(R"({{"text": "some words of text number {}", "labels": "colour{}, thing{}"}})",
                     i, i % 6, i % 5));
   }
-  CHECK(
-      Warnings(RecordFormat::kJsonLines, json)[0].ends_with("30 in all; separated, there are 11"));
+  CHECK(Warnings(RecordFormat::kJsonLines, json)[0].ends_with(
+      "30 in all; separated, there are 11 (--fields 'separator:comma', text.fields)"));
 }
 
 TEST_CASE("first look: columns that are swapped") {
