@@ -28,7 +28,7 @@ inline constexpr uint32_t kServedRequestKb = 4096;
 inline constexpr uint64_t kMostServedParts = 100'000;
 inline constexpr uint64_t kMostServedValues = 500'000;
 inline constexpr uint32_t kMostFormFields = 100;
-inline constexpr uint32_t kServedRequests = 6;
+inline constexpr uint32_t kServedRequests = 4;
 
 // Limits of the processes that one command starts, and of cluster.memory_mb.
 inline constexpr uint32_t kMostStartedServers = 1024;

@@ -35,7 +35,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(250);  // at the time that
 constexpr std::string_view kPing = "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n";
 constexpr int kMostPingMs = 1000;
 constexpr size_t kReadOn = 64 << 10;     // of a body that is too long
-constexpr size_t kGrowth = 4;            // of a body's buffer
+constexpr size_t kGrowth = 2;            // of a body's buffer
 constexpr size_t kMostTarget = 1 << 20;  // more than a request's target has
 
 using Content = std::shared_ptr<const std::string>;
