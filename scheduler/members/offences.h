@@ -5,8 +5,8 @@
 // The scheduler sees some offences itself. Servers complain of others, and a server may lie: a
 // complaint is an offence when servers of two keys complain of the same worker within kTogetherMs.
 // These servers are the worker's accusers. The complaints of one key alone make the worker doubted,
-// which costs it long leases and nothing else; a server that complains of several workers makes
-// none of them doubted.
+// which costs it long leases, and time while it ends no batch; a server that complains of several
+// workers makes none of them doubted.
 //
 // Offences and complaints are counted by the upper half of an incarnation, which members of one key
 // have in common, so that a new incarnation does not erase them. Pure; used by the scheduler's

@@ -138,7 +138,7 @@ TEST_CASE("held-out samples of a file of their own, without a test file") {
   CHECK_FALSE(summary.contains("p_at_1"));
   CHECK(summary["held_out"]["evaluated_samples"] == kTestSamples);
   CHECK(summary["held_out"]["p_at_1"] > 0.9);
-  // Whoever looks at the run later sees the figure, too.
+  // The commands that show a finished run show the figure.
   const double p_at_1 = summary["held_out"]["p_at_1"];
   REQUIRE(run.Run("dslide", {"run", "list", run.run_directory(), "--json"}) == 0);
   CHECK(Parse(run.last_output())[0]["held_out_p_at_1"] == p_at_1);

@@ -38,7 +38,7 @@ struct NearColumn {
   std::string expected;  // the column's name
   std::string field;     // as text.fields calls it
 };
-// The first such cell; nullopt: there is none. The line is split at commas or semicolons.
+// The first such cell, or nullopt. The line is split at commas or semicolons.
 std::optional<NearColumn> NearColumnOf(std::string_view line, const FieldNames& names);
 
 // The cells of a record. Errors describe the fault, not its place.

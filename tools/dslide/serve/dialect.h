@@ -36,7 +36,7 @@ class Dialect {
 
 // A response with JSON.
 HttpResponse JsonAnswer(unsigned status, std::string json);
-// One that says why a request is refused: {"error": message}.
+// The response to a refused request: {"error": message}.
 HttpResponse RefusalAnswer(unsigned status, const std::string& message);
 
 const Dialect& OwnDialect();
