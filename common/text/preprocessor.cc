@@ -126,8 +126,8 @@ Error NoLabels(const std::string& path, const RecordRules& rules) {
   return BadInput(fmt::format(
       "{}: no sample has a label{}", path,
       has_names
-          ? fmt::format(", which are in the field {} (--fields labels:NAME, text.fields, names "
-                        "another one)",
+          ? fmt::format(" (labels are read from the field {}; --fields labels:NAME, text.fields, "
+                        "names another one)",
                         Quoted(rules.fields.labels))
           : ""));
 }

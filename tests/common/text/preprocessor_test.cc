@@ -341,7 +341,7 @@ TEST_CASE("files that nothing can be learned from are described") {
         ":3: \"text\" is not a string or a list of strings (1 of 2 records cannot be read, and at "
         "most 1 % are left out)");
   CHECK(WhyNot("{\"text\": \"a b\"}\n") ==
-        ": no sample has a label, which are in the field 'labels' (--fields labels:NAME, "
+        ": no sample has a label (labels are read from the field 'labels'; --fields labels:NAME, "
         "text.fields, names another one)");
   CHECK(WhyNot("{\"text\": \"\", \"labels\": [\"x\"]}\n") ==
         ": no word occurs in 1 sample or more, and at most in a share of 1 of them "
