@@ -26,7 +26,7 @@ Status CheckHasNotEnded(const std::string& directory) {
   if (run->kind != FoundRun::Kind::kStopped) return {};
   return BadInput(
       fmt::format("{}: the run has ended early ({}); `dslide report {} --output report.html` shows "
-                  "what it did, and --resume goes on with it",
+                  "what it did, and --resume continues it",
                   directory, run->outcome, directory));
 }
 

@@ -183,7 +183,7 @@ HttpResponse JsonAnswer(unsigned status, std::string json) {
 }
 
 HttpResponse RefusalAnswer(unsigned status, const std::string& message) {
-  return JsonAnswer(status, Compact(Json{{"error", message}}) + "\n");
+  return JsonAnswer(status, OwnDialect().Refuse({status, message}));
 }
 
 std::string Dialect::Refuse(const Refusal& refusal) const {
