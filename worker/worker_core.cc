@@ -136,6 +136,7 @@ void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
     effects_.exit = fits;
     return;
   }
+  joined_config_ = *config;
   config_ = std::make_unique<Config>(std::move(*config));
   train_samples_ = reply.train_samples;
   given_name_ = reply.name;
@@ -152,6 +153,8 @@ void WorkerCore::OnPlan(const Plan& plan) {
     if (owner >= plan.servers.size()) return;
   }
   if (work_ && plan.version <= plan_.version) return;
+  Result<Config> config = ConfigUnder(plan, joined_config_);
+  if (!config.ok()) return;
   const bool goes_on = work_ && GenerationOf(plan) == GenerationOf(plan_);
   if (work_ && !goes_on) {
     effects_.notices.push_back(
@@ -162,6 +165,7 @@ void WorkerCore::OnPlan(const Plan& plan) {
   } else {
     work_ = Work{};
   }
+  *config_ = *std::move(config);
   links_.Follow(plan, goes_on, *config_, now_us_);
   plan_ = plan;
   effects_.connect = plan;

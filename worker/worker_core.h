@@ -153,6 +153,7 @@ class WorkerCore {
   bool held_ = false;
   int64_t held_since_us_ = 0;
   uint32_t owners_cap_ = 0;
+  Config joined_config_;            // without what plans change
   std::unique_ptr<Config> config_;  // null: not joined. Stable address: flights refer to it
   uint64_t train_samples_ = 0;
   Plan plan_;                 // the latest

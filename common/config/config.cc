@@ -110,6 +110,7 @@ class Builder {
  private:
   Status CheckDenseLayers() const;
   Status CheckStream() const;
+  Status CheckSchedule() const;
   // Whole batches fill a step.
   Status CheckSteps() const;
   Error Refuse(std::string_view name, std::string_view rule) const;
@@ -171,6 +172,8 @@ Status Builder::CheckStream() const {
     return Refuse("train.epochs", kNot);
   }
   if (train.decay == Decay::kCosine) return Refuse("train.decay", kNot);
+  if (train.schedule_epochs > 0) return Refuse("train.schedule_epochs", kNot);
+  if (train.cooldown_epochs.value_or(0) > 0) return Refuse("train.cooldown_epochs", kNot);
   if (train.heldout.value_or(0) > 0) return Refuse("train.heldout", kNot);
   if (!train.dev.empty()) return Refuse("train.dev", kNot);
   if (train.min_label_samples > 1) {
@@ -178,6 +181,20 @@ Status Builder::CheckStream() const {
   }
   if (!train.label_names.empty()) return Refuse("train.label_names", kNot);
   if (train.exclude_own_features) return Refuse("train.exclude_own_features", kNot);
+  return {};
+}
+
+Status Builder::CheckSchedule() const {
+  const TrainConfig& train = config_.train;
+  const uint32_t cooldown = train.cooldown_epochs.value_or(0);
+  if (train.schedule_epochs > 0 && train.schedule_epochs < train.epochs) {
+    return Refuse("train.schedule_epochs",
+                  fmt::format("train.epochs is {}: give as many or more", train.epochs));
+  }
+  if (config_.model.neurons == Neurons::kCentroids && (train.schedule_epochs > 0 || cooldown > 0)) {
+    return Refuse(cooldown > 0 ? "train.cooldown_epochs" : "train.schedule_epochs",
+                  "not with model.neurons = centroids");
+  }
   return {};
 }
 
@@ -208,6 +225,7 @@ Status Builder::CheckTogether() const {
   }
   DSLIDE_RETURN_IF_ERROR(CheckDenseLayers());
   DSLIDE_RETURN_IF_ERROR(CheckStream());
+  DSLIDE_RETURN_IF_ERROR(CheckSchedule());
   if (config_.train.audit > 0.0f && config_.train.staleness != 0) {
     return Refuse("train.audit", "only with train.staleness = 0 a batch gives the same twice");
   }

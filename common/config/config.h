@@ -113,8 +113,10 @@ struct TrainConfig {
   float beta2 = 0.999f;                              // Adam
   float epsilon = 1e-8f;                             // Adam, AdaGrad
   MomentPrecision moments = MomentPrecision::kAuto;  // Adam; auto: as model.precision
-  uint32_t warmup_batches = 100;         // the rate rises linearly over these, a third at most
-  Decay decay = Decay::kLinear;          // towards 0 at the end of the last epoch
+  uint32_t warmup_batches = 100;            // the rate rises linearly over these, a third at most
+  Decay decay = Decay::kLinear;             // towards 0 at the end of the last epoch
+  uint32_t schedule_epochs = 0;             // common/config/schedule.h; 0: train.epochs
+  std::optional<uint32_t> cooldown_epochs;  // nullopt: held-out samples decide
   float weight_decay = 0.0f;             // decoupled (AdamW), a touched row loses lr * this share
   float dropout_input = 0.0f;            // share of a sample's features left out
   std::optional<float> dropout_hidden;   // share of hidden units left out; DropoutHidden()
@@ -305,19 +307,6 @@ inline WirePrecision FixedPrecision(Wire wire) {
   return wire == Wire::kInt8 ? WirePrecision::kInt8 : WirePrecision::kBf16;
 }
 
-// Total batches of one epoch over `samples` samples.
-inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {
-  return (samples + train.batch - 1) / train.batch;
-}
-
-// Whether an epoch only forms the centroids anew (model.neurons = centroids): the first, the last,
-// and every other before the last. In the other epochs the input rows learn. REQUIRES epoch <
-// train.epochs.
-bool FormsCentroids(const Config& config, uint64_t epoch);
-
-// How many of the first `batches` of a run over `samples` samples learn.
-uint64_t LearningBatches(const Config& config, uint64_t batches, uint64_t samples);
-
 // The width of the output rows: of the last hidden layer.
 inline uint32_t OutputWidth(const ModelConfig& model) {
   return model.dense.empty() ? model.hidden : model.dense.back();
@@ -353,16 +342,5 @@ constexpr uint32_t kMostSegments = 1u << 31;  // one a second: 68 years
 Config WithoutGrowth(Config config);
 
 inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 0; }
-
-// Neurons that batch `step` of `total` draws by their mass: 1.5 times model.negatives at the
-// start, half of them at the end. While the model knows nothing, every neuron has to be told often
-// that it is wrong; later few are, and the masses tell which.
-uint32_t DrawsAt(const ModelConfig& model, uint64_t step, uint64_t total);
-
-// Learning rate of batch `step` of `total` (both counted over the whole run): up from
-// learning_rate / warmup_batches to learning_rate, then as train.decay says; the warm-up takes at
-// most a third of the run. Defined for every
-// step: from `total` on it is 0, or learning_rate without decay.
-float LearningRateAt(const TrainConfig& train, uint64_t step, uint64_t total);
 
 }  // namespace dslide

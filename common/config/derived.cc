@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numbers>
 
 #include <fmt/format.h>
 
@@ -103,6 +102,7 @@ void ResolveStream(Config* config) {
   config->train.epochs = kMostSegments;
   config->train.decay = Decay::kNone;
   config->train.heldout = 0;
+  config->train.cooldown_epochs = 0;
   if (config->model.neurons == Neurons::kAuto) config->model.neurons = Neurons::kLearned;
   if (config->model.active == ActiveSet::kAuto) config->model.active = ActiveSet::kMass;
 }
@@ -172,6 +172,9 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   if (config->train.audit < 0.0f) config->train.audit = 0.0f;
   if (config->train.epochs == 0) {
     config->train.epochs = DerivedEpochs(config->text, facts.samples);
+    if (config->train.schedule_epochs > 0) {
+      config->train.epochs = std::min(config->train.epochs, config->train.schedule_epochs);
+    }
   }
   if (config->train.batch == 0) config->train.batch = ScheduleFor(facts.samples).batch;
   if (config->train.learning_rate == 0.0f) {
@@ -180,6 +183,9 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
                                   (centroids ? kCentroidRate : 1.0f) *
                                   (config->text.format == TextFormat::kWords ? kWordRate : 1.0f);
   }
+  const bool measured = config->train.heldout.value_or(1) > 0 || !config->train.dev.empty();
+  std::optional<uint32_t>& cooldown = config->train.cooldown_epochs;
+  if (!cooldown && (centroids || !measured)) cooldown = 0;
   const bool fp32 = model.precision == Precision::kFp32;
   if (model.products == Products::kAuto) {
     model.products = fp32 ? Products::kFp32 : Products::kBf16;
@@ -250,44 +256,6 @@ std::string TrainingText(const Config& config) {
                      config.model.neurons == Neurons::kCentroids ? "centroids" : "learned",
                      train.batch, passes, train.learning_rate,
                      divisor == 1.0f ? "" : fmt::format(", values divided by {:.4g}", divisor));
-}
-
-bool FormsCentroids(const Config& config, uint64_t epoch) {
-  if (config.model.neurons != Neurons::kCentroids) return false;
-  const uint64_t after = config.train.epochs - 1 - epoch;
-  return epoch == 0 || after == 0 || (epoch > 1 && after % 2 == 0);
-}
-
-uint64_t LearningBatches(const Config& config, uint64_t batches, uint64_t samples) {
-  if (config.model.neurons != Neurons::kCentroids) return batches;
-  const uint64_t per_epoch = BatchesPerEpoch(config.train, samples);
-  uint64_t learning = 0;
-  for (uint64_t epoch = 0; epoch * per_epoch < batches; ++epoch) {
-    if (FormsCentroids(config, epoch)) continue;
-    learning += std::min(per_epoch, batches - epoch * per_epoch);
-  }
-  return learning;
-}
-
-uint32_t DrawsAt(const ModelConfig& model, uint64_t step, uint64_t total) {
-  const double done =
-      total == 0 ? 0 : static_cast<double>(std::min(step, total)) / static_cast<double>(total);
-  return std::max(1u, static_cast<uint32_t>(std::lround(model.negatives * (1.5 - done))));
-}
-
-float LearningRateAt(const TrainConfig& train, uint64_t step, uint64_t total) {
-  const double peak = train.learning_rate;
-  const uint64_t warmup = std::min<uint64_t>(train.warmup_batches, total / 3);
-  const bool decays = train.decay != Decay::kNone;
-  if (decays && step >= total) return 0.0f;
-  if (step < warmup) {
-    return static_cast<float>(peak * static_cast<double>(step + 1) / static_cast<double>(warmup));
-  }
-  if (!decays) return train.learning_rate;
-  // Here warmup <= step < total. `left` falls from 1 at the end of the warm-up to 0 at `total`.
-  const double left = static_cast<double>(total - step) / static_cast<double>(total - warmup);
-  if (train.decay == Decay::kLinear) return static_cast<float>(peak * left);
-  return static_cast<float>(peak * 0.5 * (1.0 - std::cos(std::numbers::pi * left)));
 }
 
 }  // namespace dslide

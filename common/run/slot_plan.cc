@@ -5,9 +5,29 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/config/config_keys.h"
 #include "common/config/limits.h"
 
 namespace dslide {
+namespace {
+
+// Why no scheduler sends this growth; "": one could.
+std::string WhyNoGrowth(const Growth& growth, const Config& config) {
+  if (config.train.open_vocabulary != (growth.segment > 0)) return "it does not fit the run";
+  const auto all_below = [](const std::vector<uint32_t>& ids, uint32_t bound) {
+    return std::ranges::all_of(ids, [bound](uint32_t id) { return id < bound; });
+  };
+  if (growth.segment == 0) return "";
+  if (growth.features == 0 || growth.labels == 0 || growth.features > kMostFeatures) {
+    return fmt::format("it has {} features and {} labels", growth.features, growth.labels);
+  }
+  const bool known = all_below(growth.features_again, growth.features) &&
+                     all_below(growth.labels_again, growth.labels) &&
+                     all_below(growth.labels_gone, growth.labels);
+  return known ? "" : "it has ids that the model lacks";
+}
+
+}  // namespace
 
 Plan EqualPlan(uint32_t version, uint32_t slots, std::vector<PlanServer> servers) {
   DSLIDE_CHECK(!servers.empty() && servers.size() <= 65535);
@@ -42,19 +62,15 @@ std::optional<uint32_t> IndexOf(const Plan& plan, Incarnation server) {
   return static_cast<uint32_t>(found - plan.servers.begin());
 }
 
-std::string WhyNoGrowth(const Growth& growth, const Config& config) {
-  if (config.train.open_vocabulary != (growth.segment > 0)) return "it does not fit the run";
-  const auto all_below = [](const std::vector<uint32_t>& ids, uint32_t bound) {
-    return std::ranges::all_of(ids, [bound](uint32_t id) { return id < bound; });
-  };
-  if (growth.segment == 0) return "";
-  if (growth.features == 0 || growth.labels == 0 || growth.features > kMostFeatures) {
-    return fmt::format("it has {} features and {} labels", growth.features, growth.labels);
+Result<Config> ConfigUnder(const Plan& plan, const Config& config) {
+  if (std::string why = WhyNoGrowth(plan.growth, config); !why.empty()) return BadInput(why);
+  if (plan.settings.empty()) return SizedBy(plan.growth, config);
+  Result<Config> chosen = LoadConfig("", plan.settings, config);
+  DSLIDE_RETURN_IF_ERROR(chosen);
+  if (const ConfigKey* key = FixedKeyThatDiffers(config, *chosen)) {
+    return BadInput(fmt::format("{} cannot change", key->FullName()));
   }
-  const bool known = all_below(growth.features_again, growth.features) &&
-                     all_below(growth.labels_again, growth.labels) &&
-                     all_below(growth.labels_gone, growth.labels);
-  return known ? "" : "it has ids that the model lacks";
+  return SizedBy(plan.growth, *std::move(chosen));
 }
 
 }  // namespace dslide

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/error.h"
 #include "common/config/config.h"
 #include "common/run/slot_rows.h"
 #include "common/wire/messages.h"
@@ -43,8 +44,10 @@ inline Config SizedBy(const Growth& growth, Config config) {
   return config;
 }
 
-// Why no scheduler sends this growth; "": one could.
-std::string WhyNoGrowth(const Growth& growth, const Config& config);
+// The configuration by which members work under a plan: with what was chosen since the run began,
+// and with the model's present sizes. `config`: that of the run, as members got it when they
+// joined. Errors (kBadInput): no scheduler sends such a plan; without its version.
+Result<Config> ConfigUnder(const Plan& plan, const Config& config);
 
 // Whether what was said under plan version `version` holds under `plan`: plans of one generation
 // carry the same state on.

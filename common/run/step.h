@@ -11,6 +11,7 @@
 
 #include "common/base/ids.h"
 #include "common/config/config.h"
+#include "common/config/schedule.h"
 #include "common/run/batch_number.h"
 
 namespace dslide {

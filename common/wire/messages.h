@@ -26,7 +26,7 @@
 
 namespace dslide {
 
-constexpr uint32_t kProtocolVersion = 10;
+constexpr uint32_t kProtocolVersion = 11;
 constexpr size_t kMaxMessageBytes = size_t{512} << 20;
 // Servers and workers leave when the scheduler has not been heard of for so long before its first
 // answer (it may be started last); afterwards cluster.scheduler_silence_s counts.
@@ -153,6 +153,9 @@ struct Plan {
   std::string restore = {};          // checkpoint directory; empty: fresh from the seed
   uint32_t generation = 0;           // plans of one generation carry the same state on
   Growth growth = {};
+  // "section.key=value": what the scheduler has chosen since the run began. Within a generation
+  // only the schedule changes (common/config/schedule.h).
+  std::vector<std::string> settings = {};
   bool operator==(const Plan&) const = default;
 };
 struct Ready {

@@ -105,7 +105,7 @@ auto FieldsOf(Is<Plan> auto& m) {
   auto& growth = m.growth;
   return Fields(m.version, m.servers, m.slot_owner, m.restore, m.generation, growth.segment,
                 growth.features, growth.labels, growth.samples, growth.features_again,
-                growth.labels_again, growth.labels_gone);
+                growth.labels_again, growth.labels_gone, m.settings);
 }
 auto FieldsOf(Is<Ready> auto& m) {
   return Fields(m.plan_version, m.rows, m.memory_bytes, m.moved_bytes, m.stall_us, m.slot_bytes);

@@ -29,6 +29,7 @@ struct EvaluationResult {
   uint32_t epoch = 0;  // epochs trained so far
   EvaluationSet set = EvaluationSet::kTestPart;
   RankingMetrics metrics;
+  std::vector<float> ndcg = {};  // [samples] nDCG@kMaxMetricK of each held-out sample
 };
 
 // A sample that an evaluation has ranked labels for.

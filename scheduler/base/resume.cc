@@ -53,6 +53,15 @@ Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const C
   return CheckSameKeys(inputs.config, stored, where);
 }
 
+// What the run has chosen, which holds as long as the keys are left as they were. Empty: nothing.
+Overrides ChoicesOf(const LedgerState& ledger, const Config& now, const Config& then) {
+  for (const std::string& setting : ledger.plan.settings) {
+    const ConfigKey* key = FindConfigKey(setting.substr(0, setting.find('=')));
+    if (key == nullptr || key->field.format(now) != key->field.format(then)) return {};
+  }
+  return ledger.plan.settings;
+}
+
 }  // namespace
 
 Status CheckSomethingToResume(bool began, const LedgerState& ledger,
@@ -97,7 +106,9 @@ bool IsFinished(const LedgerState& ledger, Config config) {
   if (!config.train.heldout) config.train.heldout = stored->train.heldout;
   ResolveConfig(stored->model.features, stored->model.labels, &config,
                 {ledger.run.train_samples, 0});
-  return config.train.epochs <= ledger.epoch && FixedKeyThatDiffers(config, *stored) == nullptr;
+  const Result<Config> chosen = LoadConfig("", ChoicesOf(ledger, config, *stored), config);
+  if (!chosen.ok()) return false;
+  return chosen->train.epochs <= ledger.epoch && FixedKeyThatDiffers(config, *stored) == nullptr;
 }
 
 Status FindWhatToResume(bool began, RunInputs* inputs) {
@@ -112,6 +123,7 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
     }
     DSLIDE_RETURN_IF_ERROR(CheckSameSamples(*inputs, ledger.run.train_checksum));
     inputs->run = ledger.run.run;
+    inputs->settings = ChoicesOf(ledger, inputs->config, *stored);
   }
   if (ledger.live) {
     DSLIDE_RETURN_IF_ERROR(

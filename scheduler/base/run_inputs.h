@@ -21,7 +21,7 @@ namespace dslide {
 
 // What stays as it is for a life of the scheduler. The data sets must outlive it.
 struct RunContext {
-  Config config;  // resolved
+  Config config;  // resolved; with `settings`
   RunId run;
   const Dataset* train = nullptr;
   const Dataset* test = nullptr;     // null: no evaluation
@@ -40,6 +40,8 @@ struct RunContext {
   // `train` with these numbers, which ascend.
   const Dataset* dev = nullptr;
   std::vector<uint32_t> held_out = {};
+  Overrides settings = {};  // what was chosen since the run began, "section.key=value"
+  Config base = {};         // `config` without them: members know the run by it
 
   bool is_stream() const { return config.train.open_vocabulary; }
   // Samples that an epoch trains; of a stream: the segment that `train` is.

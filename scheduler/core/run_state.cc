@@ -1,4 +1,5 @@
 #include "scheduler/core/run_state.h"
+#include "common/config/schedule.h"
 
 #include <utility>
 
@@ -10,8 +11,7 @@ namespace {
 
 // Servers of an earlier life may hold its state, unless they would work by another configuration.
 bool ServersHoldState(const RunInputs& inputs) {
-  return inputs.ledger.live &&
-         inputs.ledger.run.config == FormatConfig(WithoutGrowth(inputs.config));
+  return inputs.ledger.live && inputs.ledger.run.config == FormatConfig(WithoutGrowth(inputs.base));
 }
 
 // Whether a rising loss means that the model becomes worse. Epochs that form centroids have other
@@ -23,6 +23,15 @@ bool WatchesDrift(const Config& config) {
          config.model.neurons != Neurons::kCentroids && config.model.loss == Loss::kSoftmax;
 }
 
+RunInputs WithChoices(RunInputs inputs) {
+  inputs.base = inputs.config;
+  if (inputs.settings.empty()) return inputs;
+  Result<Config> config = LoadConfig("", inputs.settings, inputs.base);
+  DSLIDE_CHECK(config.ok());
+  inputs.config = *std::move(config);
+  return inputs;
+}
+
 CountedWork WorkIn(const LedgerState& ledger) {
   return {ledger.epoch, ledger.batches, ledger.samples, ledger.done};
 }
@@ -30,7 +39,7 @@ CountedWork WorkIn(const LedgerState& ledger) {
 }  // namespace
 
 RunState::RunState(RunInputs run_inputs, int64_t now_ms)
-    : inputs(std::move(run_inputs)),
+    : inputs(WithChoices(std::move(run_inputs))),
       inverse_propensities(inputs.inverse_propensities.known()
                                ? std::move(inputs.inverse_propensities)
                                : InversePropensities(*inputs.train)),
@@ -45,7 +54,8 @@ RunState::RunState(RunInputs run_inputs, int64_t now_ms)
                   inputs.config.model.labels);
     outliers.emplace(inputs.config.model.labels);
   }
-  const std::string config = FormatConfig(WithoutGrowth(inputs.config));
+  for (LedgerHeldOut& e : inputs.ledger.held_out) held_out.Add(e.epochs, std::move(e.ndcg));
+  const std::string config = FormatConfig(WithoutGrowth(inputs.base));
   if (!inputs.ledger.opened || inputs.ledger.run.config != config) {
     out.Record(LedgerOpened{inputs.run, config, inputs.EpochSamples(), inputs.train_checksum});
   }

@@ -20,6 +20,7 @@
 #include "scheduler/core/run_status.h"
 #include "scheduler/members/offences.h"
 #include "scheduler/pass/drift_alarm.h"
+#include "scheduler/pass/held_out_curve.h"
 #include "scheduler/pass/loss_outliers.h"
 #include "scheduler/pass/report_check.h"
 #include "scheduler/pass/run_totals.h"
@@ -52,6 +53,8 @@ struct RunState {
   bool AllCommitted() const;
   // Slots can move: the run goes on, with all servers.
   bool MayMove() const { return MayLease() && cluster.seats.Vacant(roster()).empty(); }
+  // Nothing stands against another plan.
+  bool MaySwitch() const { return Settled() && AllCommitted() && !checkpointer.Writing(roster()); }
   bool MayLease() const { return InPass() && !stop_wanted; }
   // The run ends with the newest checkpoint.
   bool StopsWithLastCheckpoint() const {
@@ -84,6 +87,7 @@ struct RunState {
   std::set<std::string> put_out;    // names and peer ids that may not join again, if without keys
   std::optional<DriftAlarm> drift;  // none: the loss does not tell (see WatchesDrift)
   std::optional<LossOutliers> outliers;  // the same
+  HeldOutCurve held_out;
   RunTotals totals;
   TrainingClock clock;
   // Of a stream: the segment that has come for the next pass, and what the shell was asked for.

@@ -1,4 +1,5 @@
 #include "scheduler/core/run_status.h"
+#include "common/config/schedule.h"
 
 #include <algorithm>
 #include <map>

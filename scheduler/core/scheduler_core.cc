@@ -441,7 +441,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   if (run_.Finished()) return Drain();
   SendAgain(now_ms);
   TendPlan(&run_, now_ms);
-  TendStream(&run_, now_ms);
+  if (run_.InPass() && run_.pass().between_passes()) Proceed(&run_, now_ms);
   Advise(now_ms);
   // Servers make batches wait: for their step, or all while a server is missing. So does a pause.
   const bool all_wait = !run_.InPass() || run_.change().paused();

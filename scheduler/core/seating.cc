@@ -208,6 +208,7 @@ void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
                                      run->checkpointer.newest_directory(), &run->cluster.roster,
                                      now_ms);
   run->cluster.seats.SetGrowth(GrowthToRestore(run));
+  run->cluster.seats.SetSettings(run->inputs.settings);
   for (const PlanServer& server : run->plan().servers)
     run->cluster.loads.WarmUp(server.incarnation);
   run->stage = RunState::Stage::kLoading;

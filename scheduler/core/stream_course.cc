@@ -52,11 +52,6 @@ void BeginSegment(RunState* run, int64_t now_ms) {
   if (run->pass().complete()) Proceed(run, now_ms);
 }
 
-// Nothing stands against a plan.
-bool MaySwitch(const RunState& run) {
-  return run.Settled() && run.AllCommitted() && !run.checkpointer.Writing(run.roster());
-}
-
 // The model grows to the segment that has come. Where it has done so already (all went back to a
 // checkpoint), servers learn how many samples the segment has: steps depend on it.
 void SwitchToSegment(RunState* run, int64_t now_ms) {
@@ -82,7 +77,7 @@ void TendStream(RunState* run, int64_t now_ms) {
   }
   const uint32_t wanted = run->pass().counted().epoch + 1;
   if (run->next_segment && run->next_segment->growth.segment == wanted) {
-    if (MaySwitch(*run)) SwitchToSegment(run, now_ms);
+    if (run->MaySwitch()) SwitchToSegment(run, now_ms);
   } else if (run->inputs.segment == wanted && run->plan().growth.segment == wanted &&
              run->plan().growth.samples == run->inputs.train->size()) {
     if (run->Settled()) BeginSegment(run, now_ms);

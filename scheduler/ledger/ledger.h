@@ -90,11 +90,18 @@ struct LedgerStopped {
   bool operator==(const LedgerStopped&) const = default;
 };
 
+// The held-out samples were evaluated after `epochs` epochs.
+struct LedgerHeldOut {
+  uint32_t epochs = 0;
+  std::vector<float> ndcg;  // [samples] nDCG@5 of each, in the order of their numbers
+  bool operator==(const LedgerHeldOut&) const = default;
+};
+
 // Who is to be thanked for a batch: the name of its worker's key, without keys that of the worker.
 const std::string& ContributorOf(const LedgerCounted& entry);
 
 using LedgerEntry = std::variant<LedgerOpened, LedgerPlanned, LedgerRestored, LedgerCounted,
-                                 LedgerEpochDone, LedgerCheckpointed, LedgerStopped>;
+                                 LedgerEpochDone, LedgerCheckpointed, LedgerStopped, LedgerHeldOut>;
 
 // The state of a run: the sum of all entries so far.
 struct LedgerState {
@@ -109,6 +116,8 @@ struct LedgerState {
   std::vector<DoneBatch> done;  // of `epoch`, each once, in the order in which they counted
   std::string last_checkpoint;  // name; empty: none
   bool finished = false;
+  // What was measured on the way to what counts: `epochs` ascend.
+  std::vector<LedgerHeldOut> held_out;
   Contributions contributions;
 
   // Adds an entry. A LedgerCounted adds nothing if its batch counts already or is not of the epoch
@@ -126,6 +135,7 @@ struct LedgerState {
   void Add(const LedgerEpochDone& entry);
   void Add(const LedgerCheckpointed& entry);
   void Add(const LedgerStopped& entry);
+  void Add(const LedgerHeldOut& entry);
 
   DoneSet counted_;  // the batches in `done`
 };

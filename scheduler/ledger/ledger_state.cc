@@ -53,6 +53,11 @@ void LedgerState::Add(const LedgerStopped& entry) {
   finished = entry.finished;
 }
 
+void LedgerState::Add(const LedgerHeldOut& entry) {
+  std::erase_if(held_out, [&](const LedgerHeldOut& e) { return e.epochs >= entry.epochs; });
+  held_out.push_back(entry);
+}
+
 void LedgerState::Apply(const LedgerEntry& entry) {
   std::visit([this](const auto& e) { Add(e); }, entry);
   entries++;

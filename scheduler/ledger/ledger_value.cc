@@ -46,6 +46,12 @@ Offset<flatbuffers::Vector<uint32_t>> NumbersOrNone(FlatBufferBuilder& to,
   return numbers.empty() ? Offset<flatbuffers::Vector<uint32_t>>() : to.CreateVector(numbers);
 }
 
+Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> StringsOrNone(
+    FlatBufferBuilder& to, const std::vector<std::string>& strings) {
+  if (strings.empty()) return {};
+  return to.CreateVectorOfStrings(strings);
+}
+
 Event Build(FlatBufferBuilder& to, const LedgerOpened& e) {
   const auto config = StringOrNone(to, e.config);
   return ledger::CreateOpened(to, e.run.value, config, e.train_samples, e.train_checksum).Union();
@@ -65,9 +71,10 @@ Event Build(FlatBufferBuilder& to, const LedgerPlanned& e) {
   const auto features_again = NumbersOrNone(to, growth.features_again);
   const auto labels_again = NumbersOrNone(to, growth.labels_again);
   const auto labels_gone = NumbersOrNone(to, growth.labels_gone);
+  const auto settings = StringsOrNone(to, e.plan.settings);
   return ledger::CreatePlanned(to, e.plan.version, list, owners, restore, e.plan.generation,
                                growth.segment, growth.features, growth.labels, growth.samples,
-                               features_again, labels_again, labels_gone)
+                               features_again, labels_again, labels_gone, settings)
       .Union();
 }
 
@@ -100,6 +107,10 @@ Event Build(FlatBufferBuilder& to, const LedgerStopped& e) {
   return ledger::CreateStopped(to, e.finished).Union();
 }
 
+Event Build(FlatBufferBuilder& to, const LedgerHeldOut& e) {
+  return ledger::CreateHeldOut(to, e.epochs, to.CreateVector(e.ndcg)).Union();
+}
+
 std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->str(); }
 
 std::vector<uint32_t> Numbers(const flatbuffers::Vector<uint32_t>* v) {
@@ -122,6 +133,9 @@ LedgerEntry Read(const ledger::Planned& e) {
                  Numbers(e.features_again()),
                  Numbers(e.labels_again()),
                  Numbers(e.labels_gone())};
+  if (e.settings() != nullptr) {
+    for (const flatbuffers::String* s : *e.settings()) plan.settings.push_back(s->str());
+  }
   if (e.servers() != nullptr) {
     for (const ledger::Server* s : *e.servers()) {
       plan.servers.push_back({Text(s->name()), Text(s->address()), {s->incarnation()}});
@@ -152,6 +166,14 @@ LedgerEntry Read(const ledger::Counted& e) {
   return counted;
 }
 
+LedgerEntry Read(const ledger::HeldOut& e) {
+  LedgerHeldOut held_out{e.epochs(), {}};
+  if (e.ndcg_at_5() != nullptr) {
+    held_out.ndcg.assign(e.ndcg_at_5()->begin(), e.ndcg_at_5()->end());
+  }
+  return held_out;
+}
+
 Result<LedgerEntry> ReadEvent(const ledger::Entry& entry) {
   switch (entry.event_type()) {
     case ledger::Event::Opened:
@@ -170,6 +192,8 @@ Result<LedgerEntry> ReadEvent(const ledger::Entry& entry) {
     }
     case ledger::Event::Stopped:
       return LedgerEntry(LedgerStopped{entry.event_as_Stopped()->finished()});
+    case ledger::Event::HeldOut:
+      return Read(*entry.event_as_HeldOut());
     default:
       return BadInput(
           fmt::format("an event of unknown kind {}", static_cast<unsigned>(entry.event_type())));

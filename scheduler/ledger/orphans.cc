@@ -58,8 +58,7 @@ std::optional<Manifest> AccountOf(const LedgerState& ledger, const Config& confi
   Manifest manifest;
   manifest.preprocessor = preprocessor;
   manifest.run = ledger.run.run;
-  const bool is_stream = ledger.plan.growth.segment > 0;
-  manifest.config = is_stream ? FormatConfig(config) : ledger.run.config;
+  manifest.config = FormatConfig(config);
   manifest.segment = ledger.plan.growth.segment;
   manifest.epoch = ledger.epoch;
   manifest.train_samples = ledger.run.train_samples;
@@ -87,7 +86,8 @@ Status Adopt(const LedgerState& ledger, const fs::path& orphan, uint64_t committ
              uint64_t preprocessor) {
   Result<Config> config = ParseStoredConfig(ledger.run.config, "the ledger's configuration");
   DSLIDE_RETURN_IF_ERROR(config);
-  *config = SizedBy(ledger.plan.growth, *std::move(config));
+  config = ConfigUnder(ledger.plan, *config);
+  DSLIDE_RETURN_IF_ERROR(config);
   std::optional<Manifest> manifest = AccountOf(ledger, *config, committed, preprocessor);
   if (!manifest) return {};
   std::error_code error;

@@ -19,10 +19,12 @@ uint64_t DigestOf(const TopKReply& said, uint64_t secret) {
 
 void Evaluation::Add(const TopKReply& predictions, const DataOrder& order, uint64_t first) {
   const size_t samples = predictions.offsets.size() - 1;
+  ndcg_.resize(order.samples());
   for (size_t i = 0; i < samples; ++i) {
     const size_t begin = predictions.offsets[i];
-    metrics_.Add({predictions.ids.data() + begin, predictions.offsets[i + 1] - begin},
-                 order.Sample(first + i).labels);
+    ndcg_[first + i] = static_cast<float>(
+        metrics_.Add({predictions.ids.data() + begin, predictions.offsets[i + 1] - begin},
+                     order.Sample(first + i).labels));
   }
   KeepExamples(predictions, order, first);
 }

@@ -35,6 +35,8 @@ class Evaluation {
 
   EvaluationSet set() const { return set_; }
   RankingMetrics Result() const { return metrics_.Result(); }
+  // [samples of the order] nDCG@kMaxMetricK of each.
+  std::vector<float> TakeNdcg() { return std::exchange(ndcg_, {}); }
   // The last kExamples samples, the oldest first.
   std::vector<EvaluatedSample> TakeExamples() { return std::exchange(examples_, {}); }
 
@@ -58,6 +60,7 @@ class Evaluation {
 
   EvaluationSet set_;
   RankingEvaluator metrics_;
+  std::vector<float> ndcg_;
   std::vector<EvaluatedSample> examples_;
   std::map<Incarnation, uint64_t> counted_;  // batches by worker
   uint32_t plan_version_ = 0;

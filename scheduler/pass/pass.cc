@@ -141,7 +141,8 @@ void Pass::EndEpoch(const RunContext& run, Outbox* out) {
 
 EvaluationResult Pass::EndEvaluation(std::vector<EvaluatedSample>* examples) {
   DSLIDE_CHECK(complete() && evaluating());
-  const EvaluationResult result{counted_.epoch, evaluation_->set(), evaluation_->Result()};
+  EvaluationResult result{counted_.epoch, evaluation_->set(), evaluation_->Result()};
+  if (result.set == EvaluationSet::kHeldOut) result.ndcg = evaluation_->TakeNdcg();
   *examples = evaluation_->TakeExamples();
   Stop();
   return result;

@@ -171,7 +171,7 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     member.draining = true;
     if (join.plan_version < seats.plan().version) out->Send(member, seats.plan());
   }
-  JoinReply reply{member.name, FormatConfig(WithoutGrowth(run.config)), run.EpochSamples(),
+  JoinReply reply{member.name, FormatConfig(WithoutGrowth(run.base)), run.EpochSamples(),
                   run.train_checksum};
   if (is_server) {
     const auto& verify = run.ticket_key.verify_key().bytes;

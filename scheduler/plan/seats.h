@@ -73,6 +73,8 @@ class Seats {
                        const std::string& restore, Roster* roster, int64_t now_ms);
   // What the model of the new generation has grown to. Call it before the plan is sent.
   void SetGrowth(Growth growth) { plan_.growth = std::move(growth); }
+  // What was chosen since the run began. The same.
+  void SetSettings(Overrides settings) { plan_.settings = std::move(settings); }
   // The next plan of this generation: recorded, and sent to all.
   void SwitchTo(Plan next, Roster* roster, int64_t now_ms, Outbox* out);
   // The plan without these seats, which have no slots. Their servers may not come back.

@@ -103,7 +103,8 @@ bool ServerGeneration::OnLoaded(const Parts& parts, ServerOutbox* out) {
   return true;
 }
 
-void ServerGeneration::BeginPlanSwitch(const Plan& plan, std::optional<uint32_t> index,
+void ServerGeneration::BeginPlanSwitch(const Plan& plan, const Config& config,
+                                       std::optional<uint32_t> index,
                                        const std::map<SlotId, double>& slot_work, int64_t now_ms,
                                        ServerOutbox* out) {
   if (saver.saving() || slots.switching()) {
@@ -113,7 +114,7 @@ void ServerGeneration::BeginPlanSwitch(const Plan& plan, std::optional<uint32_t>
   const std::vector<SlotId> had = seat.OwnSlots();
   const Plan before = std::exchange(seat.plan, plan);
   seat.index = index;
-  seat.config = SizedBy(plan.growth, std::move(seat.config));
+  seat.config = config;
   out->set_plan_version(plan.version);
   saver.ForgetLast();
   requests.RefuseWaiting(plan.version, now_ms * 1000, out);

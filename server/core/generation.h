@@ -45,7 +45,7 @@ struct ServerGeneration {
 
   // The next plan: what workers have under way is begun again. `index`: of this server in it.
   // `slot_work`: see LoadMeter.
-  void BeginPlanSwitch(const Plan& plan, std::optional<uint32_t> index,
+  void BeginPlanSwitch(const Plan& plan, const Config& config, std::optional<uint32_t> index,
                        const std::map<SlotId, double>& slot_work, int64_t now_ms,
                        ServerOutbox* out);
   // All slots of the plan are here.

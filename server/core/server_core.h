@@ -116,7 +116,7 @@ class ServerCore {
   void OnJoinReply(const Message& message, const JoinReply& reply);
   void SetKeys(std::optional<ServerKeys> keys);
   void OnPlan(const Plan& plan, int64_t now_ms);
-  void LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms);
+  void LoadPlan(const Plan& plan, const Config& config, uint32_t index, int64_t now_ms);
   void FollowNextPlan(int64_t now_ms);
 
   void MeetScheduler(Incarnation life);

@@ -100,8 +100,10 @@ void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
       !std::ranges::all_of(plan.slot_owner, has_server)) {
     return out_.Warn(fmt::format("slot plan {} is refused: it does not fit the run", plan.version));
   }
-  if (const std::string why = WhyNoGrowth(plan.growth, *config_); !why.empty()) {
-    return out_.Warn(fmt::format("slot plan {} is refused: {}", plan.version, why));
+  const Result<Config> config = ConfigUnder(plan, *config_);
+  if (!config.ok()) {
+    return out_.Warn(
+        fmt::format("slot plan {} is refused: {}", plan.version, config.error().message));
   }
   if (generation_ && plan.version < plan_version()) return;
   if (generation_ && plan.version == plan_version()) {  // the answer was lost
@@ -111,17 +113,17 @@ void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
   }
   const std::optional<uint32_t> index = IndexOf(plan, incarnation());
   if (loaded() && generation_->seat.IsSameGeneration(plan)) {
-    generation_->BeginPlanSwitch(plan, index, load_.slot_work(), now_ms, &out_);
+    generation_->BeginPlanSwitch(plan, *config, index, load_.slot_work(), now_ms, &out_);
   } else if (without_slots()) {
     out_.Exit(Status());  // no server needs the slots that left
   } else if (index) {
-    LoadPlan(plan, *index, now_ms);
+    LoadPlan(plan, *config, *index, now_ms);
   }  // else this server is a spare
 }
 
 // Fills the slots from the checkpoint that the plan names. A server that comes to a generation
 // later has no slots at first.
-void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
+void ServerCore::LoadPlan(const Plan& plan, const Config& config, uint32_t index, int64_t now_ms) {
   const bool late = plan.version != GenerationOf(plan);
   // A plan that carries slots on that were here once: they are lost.
   if (late && !SlotsOf(plan, {index}).empty()) return BeginNewLife(now_ms);
@@ -129,25 +131,24 @@ void ServerCore::LoadPlan(const Plan& plan, uint32_t index, int64_t now_ms) {
                             : generation_         ? generation_->saver.checkpoints()
                                                   : "";
   DropGeneration();
-  uint32_t executors = config_->cluster.executors;
+  uint32_t executors = config.cluster.executors;
   if (executors == 0) executors = identity_.cores;
-  executors = std::clamp<uint32_t>(executors, 1, config_->cluster.slots);
-  const Config sized = SizedBy(plan.growth, *config_);
+  executors = std::clamp<uint32_t>(executors, 1, config.cluster.slots);
   generation_.emplace(
-      ServerSeat{sized, train_samples_, incarnation(), executors, plan, index, keys_},
-      std::move(checkpoints), RequestLimits::For(identity_.memory_bytes, *config_));
+      ServerSeat{config, train_samples_, incarnation(), executors, plan, index, keys_},
+      std::move(checkpoints), RequestLimits::For(identity_.memory_bytes, config));
   out_.set_plan_version(plan.version);
   ServerLoad load;
   load.server = fmt::format("{}-{:016x}", JoinName(), incarnation().value);
-  load.config = sized;
+  load.config = config;
   load.train_samples = train_samples_;
   load.restore = late ? "" : plan.restore;
   load.slots = generation_->slots.Place(generation_->seat);
   load.batch_bytes =
       std::max(std::max(kLeastBatchBytes, identity_.memory_bytes / 4) / load.slots.size(),
-               kBatchesBeside * MostBytesOfBatch(*config_));
+               kBatchesBeside * MostBytesOfBatch(config));
   // The rows of a model that grows are all in memory.
-  if (!identity_.tier_directory.empty() && !config_->train.open_vocabulary) {
+  if (!identity_.tier_directory.empty() && !config.train.open_vocabulary) {
     load.row_bytes = identity_.memory_bytes;
     load.tier_bytes = identity_.disk_bytes;
     load.tier_directory = identity_.tier_directory;

@@ -48,14 +48,8 @@ void BatchTrainer::UseNegativesOf(uint32_t executor) {
   negative_seed_ = NegativeSeed(config_.common.seed, executor);
 }
 
-uint64_t BatchTrainer::TotalBatches() const {
-  return config_.train.epochs * BatchesPerEpoch(config_.train, train_samples_);
-}
-
 float BatchTrainer::LearningRate(uint64_t batch_number) const {
-  if (OnlyCentroids(batch_number)) return 0.0f;
-  return LearningRateAt(config_.train, LearningBatches(config_, batch_number, train_samples_),
-                        LearningBatches(config_, TotalBatches(), train_samples_));
+  return LearningRateAt(config_, batch_number, train_samples_);
 }
 
 bool BatchTrainer::IsCommitted(const BatchId& batch) const {
@@ -193,7 +187,7 @@ Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
 
 Draws BatchTrainer::DrawsOf(uint64_t number) const {
   return {SubSeed(SubSeed(config_.common.seed, kDrawStream), number),
-          DrawsAt(config_.model, number, TotalBatches()), OnlyCentroids(number)};
+          DrawsAt(config_, number, train_samples_), OnlyCentroids(number)};
 }
 
 void BatchTrainer::ReadAhead(const ActiveQuery& request) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "common/config/config.h"
+#include "common/config/schedule.h"
 #include "common/run/step.h"
 #include "common/wire/messages.h"
 #include "server/executor/batches/applied_batches.h"
@@ -78,7 +79,6 @@ class BatchTrainer {
   uint64_t NumberOf(const BatchId& batch) const {
     return BatchNumber(batch, config_.train, train_samples_);
   }
-  uint64_t TotalBatches() const;  // of the run
   Draws DrawsOf(uint64_t batch_number) const;
   float LearningRate(uint64_t batch_number) const;
   uint64_t EpochOf(uint64_t batch_number) const {

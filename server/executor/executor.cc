@@ -311,6 +311,7 @@ Result<Attached> Executor::DoSlotJob(const SlotJob& job) {
         exchange_.ForgetCopies();  // of as many rows as there were
         Grow(*job.growth);
       }
+      if (job.config) config_ = *job.config;
       SwitchPlan(job.slots);
       break;
     case SlotJob::Kind::kAttach:

@@ -141,6 +141,7 @@ void SlotMigration::BeginSwitch(const Plan& before, const std::vector<SlotId>& h
   if (now.segment > then.segment || now.samples != then.samples) {
     job.growth = std::make_shared<const Growth>(seat.plan.growth);
   }
+  if (seat.plan.settings != before.settings) job.config = std::make_shared<Config>(seat.config);
   out->Submit(std::move(job));
   Reserve(arriving, before, seat, out);
   for (const auto& [slot, executor] : inner) {

@@ -54,6 +54,7 @@ class RandomMessages {
     Plan plan{U32(), {}, {}, Text(), U32()};
     for (size_t i = Size(); i > 0; --i) plan.servers.push_back({Text(), Text(), {random_.Next()}});
     for (size_t i = Size(); i > 0; --i) plan.slot_owner.push_back(static_cast<uint16_t>(U32()));
+    for (size_t i = Size(); i > 0; --i) plan.settings.push_back(Text());
     return plan;
   }
   Ready Make(Ready) {

@@ -56,14 +56,16 @@ void InversePropensities::Largest(std::span<const uint32_t> labels, size_t count
 RankingEvaluator::RankingEvaluator(InversePropensities inverse_propensities)
     : inverse_propensities_(std::move(inverse_propensities)) {}
 
-void RankingEvaluator::Add(std::span<const uint32_t> ranked, std::span<const uint32_t> labels) {
+double RankingEvaluator::Add(std::span<const uint32_t> ranked, std::span<const uint32_t> labels) {
   ++samples_;
   if (labels.empty()) ++without_labels_;
-  AddHits(ranked, labels);
+  const double ndcg = AddHits(ranked, labels);
   if (inverse_propensities_.known()) AddBestPropensities(labels);
+  return ndcg;
 }
 
-void RankingEvaluator::AddHits(std::span<const uint32_t> ranked, std::span<const uint32_t> labels) {
+double RankingEvaluator::AddHits(std::span<const uint32_t> ranked,
+                                 std::span<const uint32_t> labels) {
   double hits = 0;
   double gain = 0;
   double ideal_gain = 0;
@@ -79,6 +81,7 @@ void RankingEvaluator::AddHits(std::span<const uint32_t> ranked, std::span<const
     if (ideal_gain > 0) ndcg_[rank] += gain / ideal_gain;
     psp_numerator_[rank] += propensity;
   }
+  return ideal_gain > 0 ? gain / ideal_gain : 0;
 }
 
 // The best k labels in the sense of PSP@k are the true ones with the largest inverse propensities.

@@ -58,15 +58,16 @@ class RankingEvaluator {
 
   // `ranked`: predicted labels, best first, at most the first kMaxMetricK count.
   // `labels`: the true ones, ascending. A sample without labels scores 0, as in pyxclib, and so
-  // does each prediction that is missing. REQUIRES that no label is predicted twice.
-  void Add(std::span<const uint32_t> ranked, std::span<const uint32_t> labels);
+  // does each prediction that is missing. Returns nDCG@kMaxMetricK of the sample. REQUIRES that no
+  // label is predicted twice.
+  double Add(std::span<const uint32_t> ranked, std::span<const uint32_t> labels);
 
   RankingMetrics Result() const;
   // Forgets all samples.
   void Clear() { *this = RankingEvaluator(std::move(inverse_propensities_)); }
 
  private:
-  void AddHits(std::span<const uint32_t> ranked, std::span<const uint32_t> labels);
+  double AddHits(std::span<const uint32_t> ranked, std::span<const uint32_t> labels);
   void AddBestPropensities(std::span<const uint32_t> labels);
 
   InversePropensities inverse_propensities_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/config/config.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
@@ -28,6 +29,8 @@ struct SlotJob {
   std::shared_ptr<const SlotRows> rows = nullptr;  // kPut
   std::shared_ptr<const Growth> growth =
       nullptr;  // kSwitchPlan: the model grows; null: it does not
+  std::shared_ptr<const Config> config =
+      nullptr;  // kSwitchPlan: of the run from now on; null: as before
 };
 
 }  // namespace dslide

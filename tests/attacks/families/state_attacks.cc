@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/base/process.h"
+#include "common/config/schedule.h"
 #include "common/run/step.h"
 #include "tests/attacks/intruder.h"
 #include "tests/attacks/lying_worker.h"

@@ -64,6 +64,8 @@ Config UnusualConfig() {
   c.train.expire_segments = 39;
   c.train.vocabulary_mb = 40;
   c.train.epochs = 3;
+  c.train.schedule_epochs = 12;
+  c.train.cooldown_epochs = 2;
   c.train.batch = 1;
   c.train.optimizer = OptimizerKind::kSgd;
   c.train.learning_rate = 1.17549435e-9f;

@@ -17,18 +17,6 @@
 
 namespace dslide {
 
-TEST_CASE("config: fewer neurons are drawn from batch to batch") {
-  ModelConfig model;
-  model.negatives = 1000;
-  CHECK(DrawsAt(model, 0, 200) == 1500);
-  CHECK(DrawsAt(model, 50, 200) == 1250);
-  CHECK(DrawsAt(model, 199, 200) == 505);
-  CHECK(DrawsAt(model, 5000, 200) == 500);  // a run that is over
-  CHECK(DrawsAt(model, 3, 0) == 1500);
-  model.negatives = 1;
-  CHECK(DrawsAt(model, 200, 200) == 1);
-}
-
 TEST_CASE("config: resolving") {
   struct Case {
     uint32_t d, n;
@@ -367,77 +355,6 @@ TEST_CASE("config: what was derived for training, as a line") {
   one.train.normalize = 139.64f;
   CHECK(TrainingText(one) ==
         "neurons centroids, batches of 64, 1 epoch, learning rate 0.1, values divided by 139.6");
-}
-
-TEST_CASE("config: which epochs form centroids") {
-  Config config;
-  const auto epochs = [&](uint32_t count) {
-    config.train.epochs = count;
-    std::string text;
-    for (uint32_t epoch = 0; epoch < count; ++epoch) {
-      text += FormsCentroids(config, epoch) ? 'C' : 'L';
-    }
-    return text;
-  };
-  CHECK(epochs(3) == "LLL");
-  config.model.neurons = Neurons::kCentroids;
-  CHECK(epochs(1) == "C");
-  CHECK(epochs(2) == "CC");
-  CHECK(epochs(3) == "CLC");
-  CHECK(epochs(4) == "CLLC");
-  CHECK(epochs(5) == "CLCLC");
-  CHECK(epochs(8) == "CLLCLCLC");
-
-  config.train.batch = 10;
-  const auto learning = [&](uint64_t batches) { return LearningBatches(config, batches, 25); };
-  CHECK(learning(0) == 0);
-  CHECK(learning(3) == 0);
-  CHECK(learning(5) == 2);
-  CHECK(learning(12) == 6);
-  CHECK(learning(24) == 12);
-  config.model.neurons = Neurons::kLearned;
-  CHECK(learning(24) == 24);
-}
-
-TEST_CASE("learning rate: warm-up, then the decay") {
-  TrainConfig train;
-  train.learning_rate = 0.4f;
-  train.warmup_batches = 4;  // a third of the run
-  const auto rate = [&](uint64_t step) { return LearningRateAt(train, step, 12); };
-  for (const Decay decay : {Decay::kLinear, Decay::kCosine, Decay::kNone}) {
-    train.decay = decay;
-    CHECK(rate(0) == doctest::Approx(0.1));
-    CHECK(rate(1) == doctest::Approx(0.2));
-    CHECK(rate(3) == doctest::Approx(0.4));
-    CHECK(rate(4) == doctest::Approx(0.4));
-  }
-  train.decay = Decay::kLinear;
-  CHECK(rate(6) == doctest::Approx(0.3));
-  CHECK(rate(11) == doctest::Approx(0.05));
-  CHECK(rate(12) == 0.0f);
-  CHECK(rate(UINT64_MAX) == 0.0f);
-  train.decay = Decay::kCosine;
-  CHECK(rate(6) == doctest::Approx(0.2 * (1.0 + std::sqrt(0.5))));
-  CHECK(rate(8) == doctest::Approx(0.2));
-  CHECK(rate(11) == doctest::Approx(0.2 * (1.0 + std::cos(3.14159265358979 * 7.0 / 8.0))));
-  CHECK(rate(12) == 0.0f);
-  train.decay = Decay::kNone;
-  CHECK(rate(11) == 0.4f);
-  CHECK(rate(UINT64_MAX) == 0.4f);
-}
-
-TEST_CASE("learning rate: no warm-up, and a run shorter than it") {
-  TrainConfig train;
-  train.learning_rate = 1.0f;
-  train.warmup_batches = 0;
-  CHECK(LearningRateAt(train, 0, 4) == 1.0f);
-  CHECK(LearningRateAt(train, 3, 4) == doctest::Approx(0.25));
-  CHECK(LearningRateAt(train, 0, 0) == 0.0f);
-  train.warmup_batches = 10;
-  CHECK(LearningRateAt(train, 0, 4) == 1.0f);  // a batch of warm-up, not ten
-  CHECK(LearningRateAt(train, 0, 12) == 0.25f);
-  CHECK(LearningRateAt(train, 3, 12) == 1.0f);
-  CHECK(LearningRateAt(train, 4, 4) == 0.0f);
 }
 
 }  // namespace dslide

@@ -52,8 +52,15 @@ class RandomEntries {
         return LedgerEpochDone{number()};
       case 5:
         return LedgerCheckpointed{text(), r.Next()};
-      default:
+      case 6:
         return LedgerStopped{r.Below(2) == 1};
+      default: {
+        LedgerHeldOut held_out{number(), {}};
+        for (uint64_t i = r.Below(9); i > 0; --i) {
+          held_out.ndcg.push_back(static_cast<float>(r.Below(1000)) / 1000);
+        }
+        return held_out;
+      }
     }
   }
 

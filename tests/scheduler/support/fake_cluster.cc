@@ -161,6 +161,7 @@ void FakeCluster::MakeCore() {
                    Checksum(train_)};
   inputs.held_out = held_out_;
   inputs.ledger = ledger;
+  inputs.settings = ledger.plan.settings;
   inputs.keyed = keyed;
   inputs.ticket_key = SigningKey::FromSeed({++lives_});
   inputs.receipt_secret = {lives_};

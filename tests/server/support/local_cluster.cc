@@ -1,4 +1,5 @@
 #include "tests/server/support/local_cluster.h"
+#include "common/config/schedule.h"
 
 #include "common/run/step.h"
 #include "server/executor/gather.h"

@@ -1,4 +1,5 @@
 #include "tests/simulation/world/sim_setup.h"
+#include "common/config/schedule.h"
 
 #include <fmt/core.h>
 

@@ -1,5 +1,6 @@
 #include "tools/dslide/ledger/ledger_audit.h"
 #include "common/checkpoint/layout.h"
+#include "common/config/schedule.h"
 
 #include <doctest/doctest.h>
 

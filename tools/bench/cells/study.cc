@@ -1,4 +1,5 @@
 #include "tools/bench/cells/study.h"
+#include "common/config/schedule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -36,9 +36,11 @@ std::string Describe(const LedgerPlanned& e) {
   for (const PlanServer& s : e.plan.servers) {
     servers += fmt::format(" {}({:016x})", s.name, s.incarnation.value);
   }
-  return fmt::format("planned version={} slots={} servers={}{}{}{}", e.plan.version,
+  std::string settings;
+  for (const std::string& setting : e.plan.settings) settings += " " + setting;
+  return fmt::format("planned version={} slots={} servers={}{}{}{}{}", e.plan.version,
                      e.plan.slot_owner.size(), e.plan.servers.size(), servers,
-                     e.plan.restore.empty() ? "" : " restore=", e.plan.restore);
+                     e.plan.restore.empty() ? "" : " restore=", e.plan.restore, settings);
 }
 std::string Describe(const LedgerRestored& e) {
   return fmt::format("restored checkpoint={} epoch={} batches={} samples={} done={}",
@@ -53,6 +55,9 @@ std::string Describe(const LedgerCounted& e) {
 std::string Describe(const LedgerEpochDone& e) { return fmt::format("epoch-done {}", e.epochs); }
 std::string Describe(const LedgerCheckpointed& e) {
   return fmt::format("checkpointed {} batches={}", e.checkpoint, e.batches);
+}
+std::string Describe(const LedgerHeldOut& e) {
+  return fmt::format("held-out epochs={} samples={}", e.epochs, e.ndcg.size());
 }
 std::string Describe(const LedgerStopped& e) { return e.finished ? "stopped finished" : "stopped"; }
 

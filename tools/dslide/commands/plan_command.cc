@@ -13,6 +13,7 @@
 #include "common/base/nearest.h"
 #include "common/base/process.h"
 #include "common/config/config_fields.h"
+#include "common/config/schedule.h"
 #include "common/config/value_scale.h"
 #include "common/data/data_order.h"
 #include "common/data/measures/metrics.h"

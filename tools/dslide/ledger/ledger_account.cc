@@ -1,4 +1,5 @@
 #include "tools/dslide/ledger/ledger_account.h"
+#include "common/config/schedule.h"
 
 #include <fmt/core.h>
 
@@ -39,14 +40,19 @@ Status LedgerAccount::Take(const LedgerOpened& entry) {
   }
   if (!first && is.epochs > was.epochs) finished_ = false;
   run_ = entry;
-  config_ = std::move(*config);
-  if (is.open_vocabulary) return {};  // the plans tell of segments
-  // Fewer epochs than have begun take nothing back.
-  const size_t epochs = std::max<size_t>(is.epochs, EpochsBegun());
-  counts_.resize(epochs);
-  samples_.assign(epochs, entry.train_samples);
-  for (auto& epoch : counts_) epoch.resize(BatchesPerEpoch(is, entry.train_samples));
+  opened_config_ = *config;
+  FollowConfig(*std::move(config));
   return {};
+}
+
+void LedgerAccount::FollowConfig(Config config) {
+  config_ = std::move(config);
+  if (config_.train.open_vocabulary) return;  // the plans tell of segments
+  // Fewer epochs than have begun take nothing back.
+  const size_t epochs = std::max<size_t>(config_.train.epochs, EpochsBegun());
+  counts_.resize(epochs);
+  samples_.assign(epochs, run_.train_samples);
+  for (auto& epoch : counts_) epoch.resize(BatchesPerEpoch(config_.train, run_.train_samples));
 }
 
 size_t LedgerAccount::EpochsBegun() const {
@@ -68,6 +74,13 @@ void LedgerAccount::AddSegment(uint32_t number, uint64_t samples) {
 Status LedgerAccount::Take(const LedgerPlanned& entry) {
   const Growth& growth = entry.plan.growth;
   if (growth.segment > 0 && growth.samples > 0) AddSegment(growth.segment, growth.samples);
+  if (growth.segment == 0) {
+    Result<Config> config = ConfigUnder(entry.plan, opened_config_);
+    if (!config.ok()) {
+      return BadInput(fmt::format("entry {}: {}", entries_, config.error().message));
+    }
+    FollowConfig(*std::move(config));
+  }
   if (live_ && GenerationOf(entry.plan) != entry.plan.version) return {};  // slots have moved
   generations_++;
   recoveries_ += live_;
@@ -177,6 +190,8 @@ Status LedgerAccount::Take(const LedgerCheckpointed& entry) {
   complete_.push_back({entry.checkpoint, entries_});
   return {};
 }
+
+Status LedgerAccount::Take(const LedgerHeldOut&) { return {}; }
 
 Status LedgerAccount::Take(const LedgerStopped& entry) {
   live_ = false;

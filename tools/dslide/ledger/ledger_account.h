@@ -72,6 +72,9 @@ class LedgerAccount {
   Status Take(const LedgerEpochDone& entry);
   Status Take(const LedgerCheckpointed& entry);
   Status Take(const LedgerStopped& entry);
+  static Status Take(const LedgerHeldOut& entry);
+
+  void FollowConfig(Config config);
 
   void GoBack(const LedgerRestored& entry);
   void Inherit(const LedgerRestored& entry);
@@ -85,6 +88,7 @@ class LedgerAccount {
   void Problem(std::string what);
 
   LedgerOpened run_;
+  Config opened_config_;  // without what plans change
   Config config_;
   uint64_t entries_ = 0;
   bool live_ = false;

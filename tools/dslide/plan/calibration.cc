@@ -1,4 +1,5 @@
 #include "tools/dslide/plan/calibration.h"
+#include "common/config/schedule.h"
 
 #include <fmt/core.h>
 

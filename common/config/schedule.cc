@@ -1,0 +1,79 @@
+#include "common/config/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace dslide {
+namespace {
+
+// A place in a schedule, in batches.
+struct Place {
+  double done = 0;
+  uint64_t all = 0;
+};
+
+// How many of the first `batches` of a run learn.
+uint64_t LearningBatches(const Config& config, uint64_t batches, uint64_t per_epoch) {
+  if (config.model.neurons != Neurons::kCentroids) return batches;
+  uint64_t learning = 0;
+  for (uint64_t epoch = 0; epoch * per_epoch < batches; ++epoch) {
+    if (FormsCentroids(config, epoch)) continue;
+    learning += std::min(per_epoch, batches - epoch * per_epoch);
+  }
+  return learning;
+}
+
+// `learns`: only the batches count that learn.
+Place PlaceOf(const Config& config, uint64_t batch, uint64_t samples, bool learns) {
+  const TrainConfig& train = config.train;
+  const uint64_t per_epoch = BatchesPerEpoch(train, samples);
+  const uint64_t end = train.epochs * per_epoch;
+  const uint64_t all = std::max(train.schedule_epochs * per_epoch, end);
+  const uint64_t cooldown = std::min(train.epochs, train.cooldown_epochs.value_or(0)) * per_epoch;
+  const uint64_t begin = end - cooldown;
+  if (batch > begin && cooldown > 0) {
+    const double share =
+        static_cast<double>(std::min(batch, end) - begin) / static_cast<double>(cooldown);
+    const auto at = static_cast<double>(begin);
+    return {at + share * (static_cast<double>(all) - at), all};
+  }
+  if (!learns) return {static_cast<double>(batch), all};
+  return {static_cast<double>(LearningBatches(config, batch, per_epoch)),
+          LearningBatches(config, all, per_epoch)};
+}
+
+}  // namespace
+
+bool FormsCentroids(const Config& config, uint64_t epoch) {
+  if (config.model.neurons != Neurons::kCentroids) return false;
+  const uint64_t after = config.train.epochs - 1 - epoch;
+  return epoch == 0 || after == 0 || (epoch > 1 && after % 2 == 0);
+}
+
+float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples) {
+  const TrainConfig& train = config.train;
+  const bool decays = train.decay != Decay::kNone;
+  const uint64_t epoch = batch / std::max<uint64_t>(1, BatchesPerEpoch(train, samples));
+  if (decays && epoch >= train.epochs) return 0.0f;
+  if (epoch < train.epochs && FormsCentroids(config, epoch)) return 0.0f;
+  const auto [done, all] = PlaceOf(config, batch, samples, true);
+  const double peak = train.learning_rate;
+  const uint64_t warmup = std::min<uint64_t>(train.warmup_batches, all / 3);
+  if (done < static_cast<double>(warmup)) {
+    return static_cast<float>(peak * (done + 1) / static_cast<double>(warmup));
+  }
+  if (!decays) return train.learning_rate;
+  // `left` falls from 1 at the end of the warm-up to 0 at the end of the schedule.
+  const double left = (static_cast<double>(all) - done) / static_cast<double>(all - warmup);
+  if (train.decay == Decay::kLinear) return static_cast<float>(peak * left);
+  return static_cast<float>(peak * 0.5 * (1.0 - std::cos(std::numbers::pi * left)));
+}
+
+uint32_t DrawsAt(const Config& config, uint64_t batch, uint64_t samples) {
+  const auto [done, all] = PlaceOf(config, batch, samples, false);
+  const double share = all == 0 ? 0 : std::min(1.0, done / static_cast<double>(all));
+  return std::max(1u, static_cast<uint32_t>(std::lround(config.model.negatives * (1.5 - share))));
+}
+
+}  // namespace dslide

@@ -1,0 +1,37 @@
+// What changes in the course of a run: the learning rate, the number of drawn neurons, and with
+// model.neurons = centroids which epochs learn.
+//
+// The schedule is laid out for train.schedule_epochs. In the last train.cooldown_epochs of the run
+// what is left of it passes at a higher speed, so that the run ends where the schedule does,
+// whenever it was decided how many epochs there are (a cooldown: Hägele et al., "Scaling Laws and
+// Compute-Optimal Training Beyond Fixed Training Durations", NeurIPS 2024).
+#pragma once
+
+#include <cstdint>
+
+#include "common/config/config.h"
+
+namespace dslide {
+
+// Total batches of one epoch over `samples` samples.
+inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {
+  return (samples + train.batch - 1) / train.batch;
+}
+
+// Whether an epoch only forms the centroids anew (model.neurons = centroids): the first, the last,
+// and every other before the last. In the other epochs the input rows learn. REQUIRES epoch <
+// train.epochs.
+bool FormsCentroids(const Config& config, uint64_t epoch);
+
+// Learning rate of a batch of a run over `samples` samples, by its number in the run: up from
+// learning_rate / warmup_batches to learning_rate, then as train.decay says. The warm-up takes at
+// most a third of the schedule, and epochs that form centroids take no part in it: they have the
+// rate 0. Defined for every batch: behind the last one it is 0, or learning_rate without decay.
+float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples);
+
+// Neurons that a batch draws by their mass: 1.5 times model.negatives at the start of the schedule,
+// half of them at its end. While the model knows nothing, every neuron has to be told often that it
+// is wrong; later few are, and the masses tell which.
+uint32_t DrawsAt(const Config& config, uint64_t batch, uint64_t samples);
+
+}  // namespace dslide

@@ -1,0 +1,26 @@
+#include "scheduler/pass/held_out_curve.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace dslide {
+
+void HeldOutCurve::Add(uint32_t epochs, std::vector<float> ndcg) {
+  std::erase_if(points_, [&](const Point& point) { return point.epochs >= epochs; });
+  points_.push_back({epochs, std::move(ndcg)});
+}
+
+double HeldOutCurve::Mean(const std::vector<float>& ndcg) {
+  return std::accumulate(ndcg.begin(), ndcg.end(), 0.0) /
+         static_cast<double>(std::max<size_t>(1, ndcg.size()));
+}
+
+bool HeldOutCurve::StoppedRising() const {
+  DSLIDE_CHECK(!points_.empty());
+  return points_.size() > 1 && last() <= before();
+}
+
+}  // namespace dslide

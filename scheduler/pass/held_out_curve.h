@@ -1,0 +1,40 @@
+// How good the model is on the held-out samples from epoch to epoch, and when that ends the
+// training.
+//
+// Pure; used by the scheduler's thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace dslide {
+
+class HeldOutCurve {
+ public:
+  // A cooldown (common/config/schedule.h) takes so many epochs.
+  static constexpr uint32_t kCooldownEpochs = 2;
+
+  // nDCG of each held-out sample, after so many epochs. What was measured after as many or more
+  // before is forgotten: training has gone back.
+  void Add(uint32_t epochs, std::vector<float> ndcg);
+
+  // Whether the last epoch has not made the model better. REQUIRES epochs() > 0.
+  bool StoppedRising() const;
+
+  size_t size() const { return points_.size(); }
+  // The mean over the samples, of the last point and of the one before.
+  double last() const { return Mean(points_.back().ndcg); }
+  double before() const { return Mean(points_[points_.size() - 2].ndcg); }
+
+ private:
+  struct Point {
+    uint32_t epochs;
+    std::vector<float> ndcg;  // [samples]
+  };
+  static double Mean(const std::vector<float>& ndcg);
+
+  std::vector<Point> points_;
+};
+
+}  // namespace dslide
