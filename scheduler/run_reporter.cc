@@ -161,6 +161,13 @@ Status RunReporter::WriteSummary() {
   const std::string few = parts_.access != nullptr ? FewContributorsLine(contributions_) : "";
   if (!few.empty()) parts_.terminal->Print(few);
   const RunStatus status = parts_.core->Describe(parts_.clock->Millis());
+  const Overrides& chosen = parts_.core->run().settings;
+  if (parts_.core->outcome().ok() && !chosen.empty()) {
+    const std::string path = directory_ + "/config.ini";
+    const Result<Config> config = LoadConfig(path, chosen);
+    DSLIDE_RETURN_IF_ERROR(config);
+    DSLIDE_RETURN_IF_ERROR(WriteWholeFile(path, FormatConfig(*config)));
+  }
   return WriteWholeFile(directory_ + "/summary.json", SummaryJson(status, WriteCosts(status)));
 }
 

@@ -48,6 +48,8 @@ class RunReporter {
   void Begin(const std::vector<std::string>& notes);
   // Shows what is due: progress, records, the status page.
   void Tick();
+  // summary.json. The config.ini of a run that has ended well gets what the run has chosen, so that
+  // it trains the same again.
   Status WriteSummary();
 
   // JSON, not older than StatusPace has it.

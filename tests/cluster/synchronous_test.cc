@@ -106,6 +106,40 @@ TEST_CASE("synchronous: with centroids too") {
   CHECK(TrainOn(3, 1, true, "centroids") == one);
 }
 
+// The weights of a run whose end its held-out samples decide. `epochs`: how many it trained.
+uint64_t TrainToItsEnd(TestRun* run, const Arguments& more, uint32_t* epochs) {
+  const Arguments arguments = {"--set", "train.staleness=0",      "--set", "train.heldout=200",
+                               "--set", "train.epochs=30",        "--set", "model.active=mass",
+                               "--set", "train.learning_rate=0.3"};
+  REQUIRE(run->Train(With(arguments, more))->Wait() == 0);
+  *epochs = run->Summary()["epochs"];
+  return Weights(*run);
+}
+
+TEST_CASE(
+    "synchronous: where held-out samples end the training, and what config.ini trains again") {
+  TestRun run, others, again;
+  uint32_t epochs = 0, of_others = 0;
+  const uint64_t weights = TrainToItsEnd(&run, {"--servers", "1", "--workers", "1"}, &epochs);
+  CHECK(epochs > 3);
+  CHECK(epochs < 30);
+  CHECK(TrainToItsEnd(&others, {"--servers", "3", "--workers", "2"}, &of_others) == weights);
+  CHECK(of_others == epochs);
+  const std::string config = ReadFile(run.run_directory() + "/config.ini");
+  CHECK(Contains(config, fmt::format("\nepochs = {}\n", epochs)));
+  CHECK(Contains(config, "\nschedule_epochs = 30\n"));
+  CHECK(Contains(config, "\ncooldown_epochs = 2\n"));
+  REQUIRE(again.Run("dslide", {"train", "--config", run.run_directory() + "/config.ini",
+                               "--run-dir", again.run_directory(), "--set",
+                               "cluster.scheduler_bind=tcp://127.0.0.1:*"}) == 0);
+  CHECK(Weights(again) == weights);
+  for (const TestRun* each : {&run, &others, &again}) {
+    REQUIRE(run.Run("dslide", {"ledger", "verify", each->run_directory()}) == 0);
+  }
+  REQUIRE(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory()}) == 0);
+  CHECK(Contains(run.last_output(), fmt::format("the run is finished, {} epochs trained", epochs)));
+}
+
 TEST_CASE("synchronous: a run that was stopped and resumed counts every sample") {
   TestRun run;
   const Arguments steps = {"--set", "train.staleness=0", "--set", "train.target_batch=128",
