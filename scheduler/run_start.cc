@@ -20,6 +20,7 @@
 #include "common/config/config_keys.h"
 #include "common/data/whole_file.h"
 #include "scheduler/base/resume.h"
+#include "scheduler/pass/race.h"
 #include "scheduler/plan/memory_check.h"
 
 namespace dslide {
@@ -112,6 +113,10 @@ class Starter {
       if (!why.empty()) return BadInput(why);
     }
     if (options_.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began_, &inputs_));
+    // A resumed run's configuration does not show which keys were left open.
+    const bool races = inputs_.HeldOutSamples() > 0 && inputs_.config.train.race_share > 0 &&
+                       inputs_.config.model.neurons == Neurons::kLearned;
+    if (races && !inputs_.ledger.opened) inputs_.race = KeysToRace(options_.config);
     DSLIDE_RETURN_IF_ERROR(WriteFiles());
     Introduce();
     const bool has_work =

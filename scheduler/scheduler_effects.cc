@@ -26,9 +26,6 @@ bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
   });
 }
 
-// The last name of a path.
-std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 }  // namespace
 
 // While the ledger waits for room, a stop ends the run at once, because the ledger could not record
@@ -143,10 +140,10 @@ void SchedulerShell::CarryOut(SchedulerCore::Effects effects) {
     access_read_ms_ = 0;
   }
   for (const std::string& server : effects.lost_servers) reporter_.OnLost(server);
-  for (const std::string& notice : effects.notices) reporter_.Notice(notice);
   for (const std::string& line : effects.tunings) terminal_.Debug(line);
   if (effects.epoch_done) reporter_.OnEpoch(*effects.epoch_done);
   for (const EvaluationResult& result : effects.evaluations) reporter_.OnEvaluation(result);
+  for (const std::string& notice : effects.notices) reporter_.Notice(notice);
   if (!effects.examples.empty()) reporter_.OnExamples(effects.examples);
   if (effects.manifest) {
     const fs::path directory = fs::path(core_.run().checkpoint_directory) / effects.manifest->name;
@@ -159,7 +156,7 @@ void SchedulerShell::CarryOut(SchedulerCore::Effects effects) {
     PassFailpoint(Failpoint::kSchedulerAfterManifest);
     if (written.ok()) {
       PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep,
-                       NameIn(hook_.figures().running));
+                       core_.HeldCheckpoints());
       reporter_.OnCheckpoint(*effects.manifest);
       hook_.Offer(directory.string());
       ForgetSegments();

@@ -174,7 +174,7 @@ void SchedulerShell::MakeRoomForCheckpoint() {
   const uint64_t quota = uint64_t{run.config.checkpoint.quota_mb} << 20;
   CheckpointRoom room =
       MakeRoom({run_directory_, run.checkpoint_directory}, run.checkpoint_directory, quota,
-               ModelMemoryBytes(run.config), NameIn(hook_.figures().running));
+               ModelMemoryBytes(run.config), core_.HeldCheckpoints());
   std::string problem;
   if (!room.fits) {
     problem = fmt::format(

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -30,7 +31,8 @@ uint64_t BytesUnder(const std::vector<std::string>& directories) {
 }
 
 CheckpointRoom MakeRoom(const std::vector<std::string>& roots, const std::string& checkpoints,
-                        uint64_t quota_bytes, uint64_t first_bytes, const std::string& held) {
+                        uint64_t quota_bytes, uint64_t first_bytes,
+                        const std::vector<std::string>& held) {
   CheckpointRoom room;
   room.kept = CompleteCheckpoints(checkpoints);
   std::vector<std::string>& complete = room.kept;
@@ -42,7 +44,7 @@ CheckpointRoom MakeRoom(const std::vector<std::string>& roots, const std::string
   };
   measure();
   for (size_t i = 0; !room.fits && i + 1 < complete.size();) {
-    if (complete[i] == held) {
+    if (std::ranges::count(held, complete[i]) > 0) {
       ++i;
       continue;
     }

@@ -19,9 +19,10 @@ struct CheckpointRoom {
   uint64_t next_bytes = 0;        // that the next checkpoint may take
 };
 // Makes room in `checkpoints` for one more, so that all under `roots` stays below `quota_bytes`:
-// removes the oldest complete ones, never the newest, nor `held` (a name, "": none). The next one
+// removes the oldest complete ones, never the newest, nor those named in `held`. The next one
 // is expected to take what the newest takes on this machine, or `first_bytes` if there is none.
 CheckpointRoom MakeRoom(const std::vector<std::string>& roots, const std::string& checkpoints,
-                        uint64_t quota_bytes, uint64_t first_bytes, const std::string& held);
+                        uint64_t quota_bytes, uint64_t first_bytes,
+                        const std::vector<std::string>& held);
 
 }  // namespace dslide

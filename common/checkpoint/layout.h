@@ -37,8 +37,11 @@ std::string ParentOf(const std::string& path);
 bool IsPlainFileName(const std::string& name);
 
 // Sort by age.
-std::string CheckpointName(uint64_t batches);
+std::string CheckpointName(uint64_t number);
 bool IsCheckpointName(const std::string& name);
+// The number in a checkpoint's name. After a race (scheduler/pass/race.h) it is more than the
+// batches that count: names never repeat.
+std::optional<uint64_t> NumberOfCheckpoint(const std::string& name);
 
 std::string PreprocessorName(uint64_t checksum);
 

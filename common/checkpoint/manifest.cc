@@ -228,7 +228,8 @@ Result<std::string> CheckpointDirectory(const std::string& path) {
   return fs::is_directory(in_run, error) ? in_run : path;
 }
 
-size_t PruneCheckpoints(const std::string& directory, size_t keep, const std::string& held) {
+size_t PruneCheckpoints(const std::string& directory, size_t keep,
+                        const std::vector<std::string>& held) {
   const std::vector<std::string> complete = CompleteCheckpoints(directory);
   if (keep == 0 || complete.empty()) return 0;
   const std::string oldest_kept = complete[complete.size() - std::min(keep, complete.size())];
@@ -236,7 +237,7 @@ size_t PruneCheckpoints(const std::string& directory, size_t keep, const std::st
   std::vector<fs::path> doomed;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename();
-    if (IsCheckpointName(name) && name < oldest_kept && name != held)
+    if (IsCheckpointName(name) && name < oldest_kept && std::ranges::count(held, name) == 0)
       doomed.push_back(entry.path());
   }
   size_t removed = 0;

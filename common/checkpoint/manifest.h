@@ -72,9 +72,10 @@ Result<std::string> FindCheckpoint(const std::string& path);
 Result<std::string> CheckpointDirectory(const std::string& path);
 
 // Removes all but the newest `keep` complete checkpoints in `directory`, and incomplete ones older
-// than those, but `held` (a name, "": none). Returns how many complete ones were removed. REQUIRES
+// than those, but those named in `held`. Returns how many complete ones were removed. REQUIRES
 // keep > 0.
-size_t PruneCheckpoints(const std::string& directory, size_t keep, const std::string& held = "");
+size_t PruneCheckpoints(const std::string& directory, size_t keep,
+                        const std::vector<std::string>& held = {});
 
 // Names of the complete checkpoints in `directory`, oldest first.
 std::vector<std::string> CompleteCheckpoints(const std::string& directory);

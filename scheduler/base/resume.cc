@@ -124,20 +124,24 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
     DSLIDE_RETURN_IF_ERROR(CheckSameSamples(*inputs, ledger.run.train_checksum));
     inputs->run = ledger.run.run;
     inputs->settings = ChoicesOf(ledger, inputs->config, *stored);
+    inputs->race = ledger.run.race;
   }
-  if (ledger.live) {
+  // Of a trial nothing is saved before it has won.
+  const std::string& best = ledger.best_checkpoint;
+  if (ledger.live && best.empty()) {
     DSLIDE_RETURN_IF_ERROR(
         AdoptOrphans(ledger, inputs->checkpoint_directory, inputs->preprocessor));
   }
   const Result<std::string> found = FindCheckpoint(inputs->checkpoint_directory);
   if (!found.ok() && began) {
     // Servers that still run may hold the trained state.
-    if (ledger.live || ledger.last_checkpoint.empty()) return {};
+    if (best.empty() && (ledger.live || ledger.last_checkpoint.empty())) return {};
     return CheckpointsAreGone(ledger, inputs->checkpoint_directory);
   }
   DSLIDE_RETURN_IF_ERROR(found);
   Result<Manifest> manifest = ReadManifest(*found);
   DSLIDE_RETURN_IF_ERROR(manifest);
+  if (manifest->name < best) return CheckpointsAreGone(ledger, inputs->checkpoint_directory);
   if (!ledger.opened) inputs->run = manifest->run;
   Result<Config> stored = ParseStoredConfig(manifest->config, *found + "/manifest");
   DSLIDE_RETURN_IF_ERROR(stored);
@@ -146,8 +150,12 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
     stored->cluster.input_slots = inputs->config.cluster.input_slots = 0;
   }
   DSLIDE_RETURN_IF_ERROR(CheckUnchanged(*inputs, *manifest, *stored, *found));
-  inputs->checkpoint = std::move(*manifest);
-  inputs->checkpoint_path = *found;
+  if (manifest->name == best) {
+    inputs->best = std::move(*manifest);
+  } else {
+    inputs->checkpoint = std::move(*manifest);
+    inputs->checkpoint_path = *found;
+  }
   inputs->checkpoints = CompleteCheckpoints(inputs->checkpoint_directory);
   return {};
 }

@@ -40,8 +40,9 @@ struct RunContext {
   // `train` with these numbers, which ascend.
   const Dataset* dev = nullptr;
   std::vector<uint32_t> held_out = {};
-  Overrides settings = {};  // what was chosen since the run began, "section.key=value"
-  Config base = {};         // `config` without them: members know the run by it
+  std::vector<std::string> race = {};  // keys whose values are chosen by a race
+  Overrides settings = {};             // what was chosen since the run began, "section.key=value"
+  Config base = {};                    // `config` without them: members know the run by it
 
   bool is_stream() const { return config.train.open_vocabulary; }
   // Samples that an epoch trains; of a stream: the segment that `train` is.
@@ -78,6 +79,7 @@ struct RunInputs : RunContext {
   InversePropensities inverse_propensities = {};
   LedgerState ledger = {};                    // of the run so far; not opened: a new one
   std::optional<Manifest> checkpoint = {};    // the newest complete one, to go back to
+  std::optional<Manifest> best = {};          // that of the best trial, while another one is tried
   std::string checkpoint_path = {};           // its own directory
   std::vector<std::string> checkpoints = {};  // names of all complete ones, oldest first
   // Of a stream: what `train` is of, and the first segment of the run, if that is known still.

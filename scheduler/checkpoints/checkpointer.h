@@ -66,8 +66,20 @@ class Checkpointer {
   // the complete checkpoints that are there, oldest first.
   bool WantsRoom(int64_t now_ms) const;
   void SetRoom(bool fits, std::vector<std::string> kept, int64_t now_ms);
-  // A checkpoint that stays until another one, or none (""), is held.
-  void Hold(const std::string& name) { held_ = name; }
+  // A checkpoint that a hook reads: it stays until another one, or none (""), is read.
+  void Hold(const std::string& name) { read_ = name; }
+  // The names of those that stay, however old they are.
+  std::vector<std::string> held() const;
+
+  // Another trial of the race begins, whose state is in no checkpoint before it has won. The best
+  // trial so far has the newest checkpoint; it stays. REQUIRES no round.
+  void BeginTrial();
+  // Training goes on with the best trial from its checkpoint. The same.
+  void EndTrial();
+  // The present trial is the best one: its state may be saved from now on.
+  void KeepTrial() { trial_won_ = true; }
+  // A trial is in progress that is in no checkpoint.
+  bool in_trial() const { return best_.has_value() && !trial_won_; }
   // Nothing counts that the newest checkpoint lacks. Its name would be the same as that of a new
   // one: never write over it.
   bool IsSaved(uint64_t batches) const { return saved_batches() == batches; }
@@ -116,9 +128,16 @@ class Checkpointer {
   bool has_waiters() const { return !waiters_.empty(); }
   // The last complete round was to be the run's last.
   bool last_round_stops() const { return last_round_stops_; }
-  // The newest complete checkpoint, and its directory; empty: none.
+  // The newest complete checkpoint of the present trial, and its directory; empty: none.
   const std::optional<Manifest>& newest() const { return newest_; }
   const std::string& newest_directory() const { return newest_directory_; }
+  // The directory of a checkpoint to resume from: the newest one's, or the best trial's; empty:
+  // none.
+  std::string saved_directory() const {
+    return newest_ || !best_ ? newest_directory_ : directory_ + "/" + best_->name;
+  }
+  // That of the best trial, while another one is tried; empty: none.
+  std::string best_name() const { return best_ ? best_->name : ""; }
   // Batches that it holds.
   std::optional<uint64_t> saved_batches() const;
   // What the run goes back to: the newest checkpoint, or the beginning.
@@ -142,6 +161,7 @@ class Checkpointer {
     // round was given up.
     std::set<std::pair<Incarnation, std::string>> writing;
   };
+  uint64_t FirstNumber() const;
   CheckpointRequest RequestFor(const Manifest& manifest, uint64_t committed) const;
   Status Fail(const Error& error, bool nothing_else, int64_t now_ms, Outbox* out,
               const Roster& roster);
@@ -152,7 +172,9 @@ class Checkpointer {
   std::optional<Manifest> newest_;
   std::string newest_directory_;
   std::vector<std::string> complete_;  // by name, oldest first
-  std::string held_;                   // "": none
+  std::string read_;                   // by a hook; "": none
+  std::optional<Manifest> best_;       // of the best trial, while another one is tried
+  bool trial_won_ = false;
   bool wanted_ = false;
   bool has_room_ = false;      // for the next round
   int64_t room_asked_ms_ = 0;  // when there was none; 0: not asked yet

@@ -1,58 +1,101 @@
 #include "scheduler/core/choosing.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "common/base/check.h"
 #include "scheduler/core/replanning.h"
+#include "scheduler/core/run_course.h"
 
 namespace dslide {
 namespace {
 
-void Choose(const std::string& key, uint32_t value, RunContext* run) {
-  const std::string name = key + "=";
-  std::erase_if(run->settings, [&](const std::string& s) { return s.starts_with(name); });
-  run->settings.push_back(name + std::to_string(value));
+void Use(Overrides settings, RunContext* run) {
+  run->settings = std::move(settings);
+  Result<Config> config = LoadConfig("", run->settings, run->base);
+  DSLIDE_CHECK(config.ok());
+  run->config = *std::move(config);
 }
 
 // Training ends with a cooldown from here on.
 void ChooseCooldown(RunState* run, int64_t now_ms) {
   constexpr uint32_t kEpochs = HeldOutCurve::kCooldownEpochs;
-  RunContext& inputs = run->inputs;
+  const HeldOutCurve& curve = run->race.curve();
   const uint32_t done = run->pass().counted().epoch;
-  const uint32_t of = inputs.config.train.epochs;
-  const uint32_t scheduled = std::max(of, inputs.config.train.schedule_epochs);
-  Choose("train.epochs", done + kEpochs, &inputs);
-  Choose("train.schedule_epochs", scheduled, &inputs);
-  Choose("train.cooldown_epochs", kEpochs, &inputs);
-  Result<Config> config = LoadConfig("", inputs.settings, inputs.base);
-  DSLIDE_CHECK(config.ok());
-  inputs.config = *std::move(config);
+  const uint32_t of = run->inputs.config.train.epochs;
+  Overrides settings = run->inputs.settings;
+  settings.push_back(fmt::format("train.epochs={}", done + kEpochs));
+  settings.push_back(fmt::format("train.schedule_epochs={}",
+                                 std::max(of, run->inputs.config.train.schedule_epochs)));
+  settings.push_back(fmt::format("train.cooldown_epochs={}", kEpochs));
+  Use(std::move(settings), &run->inputs);
   run->out.Decide(
       fmt::format("training ends after {} of {} epochs: held-out nDCG@5 {:.2f} after epoch {}, "
                   "{:.2f} before it; the learning rate falls to 0 in the last {}",
-                  done + kEpochs, of, 100 * run->held_out.last(), done,
-                  100 * run->held_out.before(), kEpochs),
+                  done + kEpochs, of, 100 * curve.last(), done, 100 * curve.before(), kEpochs),
       now_ms);
+}
+
+bool MayCoolDown(const RunState& run) {
+  const TrainConfig& train = run.inputs.config.train;
+  const uint32_t epochs = run.pass().counted().epoch + HeldOutCurve::kCooldownEpochs;
+  return !train.cooldown_epochs && train.decay != Decay::kNone && epochs < train.epochs;
+}
+
+// Another trial begins, or training goes on with the best one, whose state is in a checkpoint
+// before that.
+void FollowRace(RunState* run, const Race::Step& step, int64_t now_ms) {
+  if (step.is_best) {
+    run->checkpointer.KeepTrial();
+    if (!run->checkpointer.IsSaved(run->pass().BatchesToSave())) {
+      run->checkpointer.Want();
+      return MaybeCheckpoint(run, now_ms);
+    }
+  }
+  if (!run->MaySwitch()) return;
+  const bool begins = step.kind == Race::Step::Kind::kBegin;
+  if (begins) {
+    run->checkpointer.BeginTrial();
+  } else {
+    run->checkpointer.EndTrial();
+  }
+  run->race.Follow(step.trial, step.settings);
+  Use(step.settings, &run->inputs);
+  const auto& checkpoint = run->checkpointer.newest();
+  const std::string from = checkpoint ? checkpoint->name : "";
+  run->out.Record(LedgerTrial{step.trial, step.settings, from, run->checkpointer.best_name()});
+  const std::string what = step.settings.empty()
+                               ? "the run's own configuration"
+                               : fmt::format("{}", fmt::join(step.settings, ", "));
+  GoBack(run, now_ms,
+         begins ? fmt::format("trial {} begins: {}", step.trial + 1, what)
+                : fmt::format("training goes on with trial {} ({}) from checkpoint {}",
+                              step.trial + 1, what, from));
 }
 
 }  // namespace
 
 void OnHeldOut(RunState* run, EvaluationResult result, int64_t now_ms) {
   run->out.Record(LedgerHeldOut{result.epoch, result.ndcg});
-  run->held_out.Add(result.epoch, std::exchange(result.ndcg, {}));
-  const TrainConfig& train = run->inputs.config.train;
-  const bool open = !train.cooldown_epochs && train.decay != Decay::kNone;
-  if (open && result.epoch + HeldOutCurve::kCooldownEpochs < train.epochs &&
-      run->held_out.StoppedRising()) {
+  const size_t judged = run->race.Found().size();
+  run->race.Add(result.epoch, std::exchange(result.ndcg, {}));
+  const std::vector<std::string> found = run->race.Found();
+  for (size_t i = judged; i < found.size(); ++i) run->out.Decide(found[i], now_ms);
+  if (run->race.settled() && MayCoolDown(*run) && run->race.curve().StoppedRising()) {
     ChooseCooldown(run, now_ms);
   }
   run->out.ShowEvaluation(std::move(result), {});
 }
 
 bool TakeUpChoices(RunState* run, int64_t now_ms) {
+  const Race::Step step = run->race.Next();
+  if (step.kind != Race::Step::Kind::kGoOn) {
+    FollowRace(run, step, now_ms);
+    return false;
+  }
   if (run->plan().settings == run->inputs.settings) {
     return run->inputs.settings.empty() || run->Settled();
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "common/wire/messages.h"
 #include "scheduler/core/run_state.h"
@@ -31,6 +32,7 @@ void OnDrain(RunState* run, Member* asking, const DrainServer& drain, const Mess
 void TakeStepsBack(RunState* run, int64_t now_ms);
 
 // Servers and what counts go back to the newest checkpoint, with the servers that there are.
-void GoBack(RunState* run, int64_t now_ms);
+// `trial`: the line of a trial of the race that begins or goes on there; "": a recovery.
+void GoBack(RunState* run, int64_t now_ms, const std::string& trial = "");
 
 }  // namespace dslide

@@ -32,11 +32,33 @@ RunInputs WithChoices(RunInputs inputs) {
   return inputs;
 }
 
+// As far as earlier lives have come with it.
+Race RaceOf(RunInputs* inputs) {
+  const TrainConfig& train = inputs->base.train;
+  const auto epochs = static_cast<uint32_t>(train.race_share * static_cast<float>(train.epochs));
+  Race race(AxesOf(inputs->race, inputs->base), epochs);
+  LedgerState& ledger = inputs->ledger;
+  for (uint32_t trial = 0; trial < ledger.trials.size(); ++trial) {
+    race.Follow(trial, ledger.trials[trial].settings);
+    for (LedgerHeldOut& e : ledger.trials[trial].held_out) race.Add(e.epochs, std::move(e.ndcg));
+  }
+  race.Follow(ledger.trial, ledger.trials[ledger.trial].settings);
+  return race;
+}
+
 CountedWork WorkIn(const LedgerState& ledger) {
   return {ledger.epoch, ledger.batches, ledger.samples, ledger.done};
 }
 
 }  // namespace
+
+void WatchLosses(RunState* run) {
+  const RunContext& inputs = run->inputs;
+  if (!WatchesDrift(inputs.config)) return;
+  run->drift.emplace(BatchesPerEpoch(inputs.config.train, inputs.PassSamples()),
+                     inputs.config.model.labels);
+  run->outliers.emplace(inputs.config.model.labels);
+}
 
 RunState::RunState(RunInputs run_inputs, int64_t now_ms)
     : inputs(WithChoices(std::move(run_inputs))),
@@ -49,15 +71,12 @@ RunState::RunState(RunInputs run_inputs, int64_t now_ms)
       checkpointer(inputs),
       generation(cluster.seats.live() ? WorkIn(inputs.ledger) : checkpointer.Restore()),
       out(inputs.ledger.entries) {
-  if (WatchesDrift(inputs.config)) {
-    drift.emplace(BatchesPerEpoch(inputs.config.train, inputs.PassSamples()),
-                  inputs.config.model.labels);
-    outliers.emplace(inputs.config.model.labels);
-  }
-  for (LedgerHeldOut& e : inputs.ledger.held_out) held_out.Add(e.epochs, std::move(e.ndcg));
+  WatchLosses(this);
+  race = RaceOf(&inputs);
   const std::string config = FormatConfig(WithoutGrowth(inputs.base));
   if (!inputs.ledger.opened || inputs.ledger.run.config != config) {
-    out.Record(LedgerOpened{inputs.run, config, inputs.EpochSamples(), inputs.train_checksum});
+    out.Record(LedgerOpened{inputs.run, config, inputs.EpochSamples(), inputs.train_checksum,
+                            inputs.race});
   }
 }
 

@@ -72,6 +72,7 @@ class SchedulerCore {
   uint64_t PreprocessorToBeSaved() const { return run_.checkpointer.preprocessor(); }
   // The checkpoint that a hook reads stays; "": none.
   void HoldCheckpoint(const std::string& name) { run_.checkpointer.Hold(name); }
+  std::vector<std::string> HeldCheckpoints() const { return run_.checkpointer.held(); }
   Effects OnLedgerFailure(const Status& status, int64_t now_ms);
   // Stops the run while the ledger has no room. The run ends with its newest checkpoint.
   Effects StopWithoutLedger(int64_t now_ms);

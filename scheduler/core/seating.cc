@@ -29,6 +29,13 @@ void WelcomeServer(RunState* run, Member* member, const Join& join, int64_t now_
   OnTakenUp(run, {}, now_ms);  // its Ready was lost with its connection
 }
 
+// Whether the epoch that counts as done was not evaluated: something came in between.
+bool IsToBeMeasured(const RunState& run) {
+  const CountedWork& counted = run.pass().counted();
+  return run.inputs.HeldOutSamples() > 0 && counted.epoch > 0 && counted.done.empty() &&
+         run.race.curve().At(counted.epoch) == nullptr;
+}
+
 // All seats have servers that are ready.
 void Go(RunState* run, int64_t now_ms) {
   const bool interrupted = run->Interrupted();
@@ -39,7 +46,7 @@ void Go(RunState* run, int64_t now_ms) {
   } else {
     run->checkpointer.BeginInterval(now_ms);
     run->clock.Start(now_ms);
-    run->pass().Begin(run->inputs, &run->out);
+    run->pass().Begin(run->inputs, &run->out, IsToBeMeasured(*run));
     // Tells the servers where the run begins; of a stream, its segment does so if some of it
     // counts.
     const bool counts = !run->pass().counted().done.empty();
@@ -184,14 +191,16 @@ void Interrupt(RunState* run, int64_t now_ms) {
 }
 
 void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
-                     std::vector<uint16_t> slot_owner, int64_t now_ms) {
+                     std::vector<uint16_t> slot_owner, int64_t now_ms, const std::string& trial) {
   const auto& checkpoint = run->checkpointer.newest();
-  if (!checkpoint && !run->inputs.ledger.last_checkpoint.empty()) {
+  if (!checkpoint && !run->checkpointer.in_trial() && !run->inputs.ledger.last_checkpoint.empty()) {
     return Finish(run, CheckpointsAreGone(run->inputs.ledger, run->inputs.checkpoint_directory),
                   "the checkpoints are gone", now_ms);
   }
   const std::string name = checkpoint ? checkpoint->name : "";
-  if (run->cluster.seats.live()) {
+  if (!trial.empty()) {
+    run->out.Decide(trial, now_ms);
+  } else if (run->cluster.seats.live()) {
     const uint64_t batches = run->pass().counted().batches;
     const uint64_t kept = run->checkpointer.saved_batches().value_or(0);
     run->out.Decide(fmt::format("all go back to {}, {} to be done again",
@@ -201,12 +210,13 @@ void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
   }
   run->generation = Generation(run->checkpointer.Restore());
   run->checkpointer.BeginGeneration();
+  if (!trial.empty()) WatchLosses(run);
   if (run->drift) run->drift->BeginGeneration();
   if (run->outliers) run->outliers->BeginGeneration();
   run->balancer.BeginGeneration();
   run->cluster.seats.BeginGeneration(servers, std::move(slot_owner),
                                      run->checkpointer.newest_directory(), &run->cluster.roster,
-                                     now_ms);
+                                     now_ms, trial.empty());
   run->cluster.seats.SetGrowth(GrowthToRestore(run));
   run->cluster.seats.SetSettings(run->inputs.settings);
   for (const PlanServer& server : run->plan().servers)

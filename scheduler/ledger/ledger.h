@@ -46,6 +46,7 @@ struct LedgerOpened {
   std::string config;  // effective configuration, INI text
   uint64_t train_samples = 0;
   uint64_t train_checksum = 0;
+  std::vector<std::string> race = {};  // keys whose values are chosen by a race, "section.key"
   bool operator==(const LedgerOpened&) const = default;
 };
 // A slot plan, with the servers' incarnations. If it begins a generation, the LedgerRestored before
@@ -96,12 +97,22 @@ struct LedgerHeldOut {
   std::vector<float> ndcg;  // [samples] nDCG@5 of each, in the order of their numbers
   bool operator==(const LedgerHeldOut&) const = default;
 };
+// A trial of the race (scheduler/pass/race.h) begins anew, or training goes on with one from its
+// checkpoint: a LedgerRestored follows that says what counts.
+struct LedgerTrial {
+  uint32_t trial = 0;
+  std::vector<std::string> settings;  // beside the run's configuration
+  std::string checkpoint;             // empty: it begins
+  std::string best;  // the checkpoint of the best trial so far; empty: this is the one
+  bool operator==(const LedgerTrial&) const = default;
+};
 
 // Who is to be thanked for a batch: the name of its worker's key, without keys that of the worker.
 const std::string& ContributorOf(const LedgerCounted& entry);
 
-using LedgerEntry = std::variant<LedgerOpened, LedgerPlanned, LedgerRestored, LedgerCounted,
-                                 LedgerEpochDone, LedgerCheckpointed, LedgerStopped, LedgerHeldOut>;
+using LedgerEntry =
+    std::variant<LedgerOpened, LedgerPlanned, LedgerRestored, LedgerCounted, LedgerEpochDone,
+                 LedgerCheckpointed, LedgerStopped, LedgerHeldOut, LedgerTrial>;
 
 // The state of a run: the sum of all entries so far.
 struct LedgerState {
@@ -116,8 +127,13 @@ struct LedgerState {
   std::vector<DoneBatch> done;  // of `epoch`, each once, in the order in which they counted
   std::string last_checkpoint;  // name; empty: none
   bool finished = false;
-  // What was measured on the way to what counts: `epochs` ascend.
-  std::vector<LedgerHeldOut> held_out;
+  struct Trial {
+    std::vector<std::string> settings;
+    std::vector<LedgerHeldOut> held_out;  // on the way to what counts: `epochs` ascend
+  };
+  std::vector<Trial> trials = {Trial()};  // without a race the one
+  uint32_t trial = 0;                     // that is in progress
+  std::string best_checkpoint;            // as the last LedgerTrial says; empty: of this trial
   Contributions contributions;
 
   // Adds an entry. A LedgerCounted adds nothing if its batch counts already or is not of the epoch
@@ -136,6 +152,7 @@ struct LedgerState {
   void Add(const LedgerCheckpointed& entry);
   void Add(const LedgerStopped& entry);
   void Add(const LedgerHeldOut& entry);
+  void Add(const LedgerTrial& entry);
 
   DoneSet counted_;  // the batches in `done`
 };

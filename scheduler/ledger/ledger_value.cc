@@ -54,7 +54,9 @@ Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> StringsOrNone(
 
 Event Build(FlatBufferBuilder& to, const LedgerOpened& e) {
   const auto config = StringOrNone(to, e.config);
-  return ledger::CreateOpened(to, e.run.value, config, e.train_samples, e.train_checksum).Union();
+  const auto race = StringsOrNone(to, e.race);
+  return ledger::CreateOpened(to, e.run.value, config, e.train_samples, e.train_checksum, race)
+      .Union();
 }
 
 Event Build(FlatBufferBuilder& to, const LedgerPlanned& e) {
@@ -111,14 +113,29 @@ Event Build(FlatBufferBuilder& to, const LedgerHeldOut& e) {
   return ledger::CreateHeldOut(to, e.epochs, to.CreateVector(e.ndcg)).Union();
 }
 
+Event Build(FlatBufferBuilder& to, const LedgerTrial& e) {
+  const auto settings = StringsOrNone(to, e.settings);
+  const auto checkpoint = StringOrNone(to, e.checkpoint);
+  const auto best = StringOrNone(to, e.best);
+  return ledger::CreateTrial(to, e.trial, settings, checkpoint, best).Union();
+}
+
 std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->str(); }
+
+std::vector<std::string> Texts(const flatbuffers::Vector<Offset<flatbuffers::String>>* strings) {
+  std::vector<std::string> texts;
+  if (strings == nullptr) return texts;
+  for (const flatbuffers::String* s : *strings) texts.push_back(s->str());
+  return texts;
+}
 
 std::vector<uint32_t> Numbers(const flatbuffers::Vector<uint32_t>* v) {
   return v == nullptr ? std::vector<uint32_t>() : std::vector<uint32_t>(v->begin(), v->end());
 }
 
 LedgerEntry Read(const ledger::Opened& e) {
-  return LedgerOpened{{e.run_id()}, Text(e.config()), e.train_samples(), e.train_checksum()};
+  return LedgerOpened{
+      {e.run_id()}, Text(e.config()), e.train_samples(), e.train_checksum(), Texts(e.race())};
 }
 
 LedgerEntry Read(const ledger::Planned& e) {
@@ -133,9 +150,7 @@ LedgerEntry Read(const ledger::Planned& e) {
                  Numbers(e.features_again()),
                  Numbers(e.labels_again()),
                  Numbers(e.labels_gone())};
-  if (e.settings() != nullptr) {
-    for (const flatbuffers::String* s : *e.settings()) plan.settings.push_back(s->str());
-  }
+  plan.settings = Texts(e.settings());
   if (e.servers() != nullptr) {
     for (const ledger::Server* s : *e.servers()) {
       plan.servers.push_back({Text(s->name()), Text(s->address()), {s->incarnation()}});
@@ -174,6 +189,10 @@ LedgerEntry Read(const ledger::HeldOut& e) {
   return held_out;
 }
 
+LedgerEntry Read(const ledger::Trial& e) {
+  return LedgerTrial{e.trial(), Texts(e.settings()), Text(e.checkpoint()), Text(e.best())};
+}
+
 Result<LedgerEntry> ReadEvent(const ledger::Entry& entry) {
   switch (entry.event_type()) {
     case ledger::Event::Opened:
@@ -194,6 +213,8 @@ Result<LedgerEntry> ReadEvent(const ledger::Entry& entry) {
       return LedgerEntry(LedgerStopped{entry.event_as_Stopped()->finished()});
     case ledger::Event::HeldOut:
       return Read(*entry.event_as_HeldOut());
+    case ledger::Event::Trial:
+      return Read(*entry.event_as_Trial());
     default:
       return BadInput(
           fmt::format("an event of unknown kind {}", static_cast<unsigned>(entry.event_type())));

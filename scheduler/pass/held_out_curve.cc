@@ -13,6 +13,11 @@ void HeldOutCurve::Add(uint32_t epochs, std::vector<float> ndcg) {
   points_.push_back({epochs, std::move(ndcg)});
 }
 
+const std::vector<float>* HeldOutCurve::At(uint32_t epochs) const {
+  const auto found = std::ranges::find(points_, epochs, &Point::epochs);
+  return found == points_.end() ? nullptr : &found->ndcg;
+}
+
 double HeldOutCurve::Mean(const std::vector<float>& ndcg) {
   return std::accumulate(ndcg.begin(), ndcg.end(), 0.0) /
          static_cast<double>(std::max<size_t>(1, ndcg.size()));

@@ -23,6 +23,9 @@ class HeldOutCurve {
   bool StoppedRising() const;
 
   size_t size() const { return points_.size(); }
+  // nDCG of each held-out sample after so many epochs; null: not measured.
+  const std::vector<float>* At(uint32_t epochs) const;
+  static double Mean(const std::vector<float>& ndcg);
   // The mean over the samples, of the last point and of the one before.
   double last() const { return Mean(points_.back().ndcg); }
   double before() const { return Mean(points_[points_.size() - 2].ndcg); }
@@ -32,7 +35,6 @@ class HeldOutCurve {
     uint32_t epochs;
     std::vector<float> ndcg;  // [samples]
   };
-  static double Mean(const std::vector<float>& ndcg);
 
   std::vector<Point> points_;
 };

@@ -20,11 +20,11 @@ constexpr int64_t kPatientBatches = 4;  // of an evaluation: times what a batch 
 
 }  // namespace
 
-void Pass::Begin(const RunContext& run, Outbox* out) {
+void Pass::Begin(const RunContext& run, Outbox* out, bool measures) {
   const TrainConfig& train = run.config.train;
   begun_ = true;
   training_complete_ = counted_.epoch >= train.epochs;
-  if (training_complete_ || run.is_stream()) return;
+  if (training_complete_ || run.is_stream() || measures) return;
   BeginEpoch(run);
   if (counted_.batches > 0) {
     out->Notice(fmt::format("going on at epoch {}, {} of {} batches done", counted_.epoch + 1,

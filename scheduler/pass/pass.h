@@ -54,8 +54,9 @@ class Pass {
   // Goes on from what counts. Begin() begins the first pass.
   explicit Pass(CountedWork counted) : counted_(std::move(counted)) {}
 
-  // Begins the epoch in progress, if the last one is not done yet.
-  void Begin(const RunContext& run, Outbox* out);
+  // Begins the epoch in progress, if the last one is not done yet. `measures`: an evaluation comes
+  // before it.
+  void Begin(const RunContext& run, Outbox* out, bool measures = false);
   void BeginEpoch(const RunContext& run);
   // `batch_ms`: what a batch takes; nobody is waited for much longer. REQUIRES that the set has
   // samples.

@@ -69,8 +69,10 @@ class Seats {
   void Return(Incarnation server, int64_t now_ms);
 
   // A plan by which the servers go back to the checkpoint in the directory `restore`.
+  // `recovers`: it is a recovery, if servers had slots before.
   void BeginGeneration(const std::vector<SeatedServer>& servers, std::vector<uint16_t> slot_owner,
-                       const std::string& restore, Roster* roster, int64_t now_ms);
+                       const std::string& restore, Roster* roster, int64_t now_ms,
+                       bool recovers = true);
   // What the model of the new generation has grown to. Call it before the plan is sent.
   void SetGrowth(Growth growth) { plan_.growth = std::move(growth); }
   // What was chosen since the run began. The same.

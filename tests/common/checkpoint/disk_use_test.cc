@@ -28,7 +28,7 @@ struct Disk {
     REQUIRE(WriteManifest(At(batches), manifest).ok());
   }
   CheckpointRoom Room(uint64_t quota, const std::string& held = "") const {
-    return MakeRoom({directory.path()}, directory.path(), quota, kMany, held);
+    return MakeRoom({directory.path()}, directory.path(), quota, kMany, {held});
   }
   TempDirectory directory;
 };

@@ -224,7 +224,7 @@ TEST_CASE("pruning keeps the newest complete ones and what may still be written"
   for (const uint64_t batches : {5, 6, 7, 8}) CHECK(fs::exists(in + "/" + CheckpointName(batches)));
   CHECK(fs::exists(in + "/other"));
   CHECK(PruneCheckpoints(in + "/nowhere", 2) == 0);
-  CHECK(PruneCheckpoints(in, 1, CheckpointName(5)) == 0);  // a hook reads it
+  CHECK(PruneCheckpoints(in, 1, {CheckpointName(5)}) == 0);  // a hook reads it
   CHECK(fs::exists(in + "/" + CheckpointName(5)));
 }
 

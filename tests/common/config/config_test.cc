@@ -66,6 +66,7 @@ Config UnusualConfig() {
   c.train.epochs = 3;
   c.train.schedule_epochs = 12;
   c.train.cooldown_epochs = 2;
+  c.train.race_share = 0.75f;
   c.train.batch = 1;
   c.train.optimizer = OptimizerKind::kSgd;
   c.train.learning_rate = 1.17549435e-9f;

@@ -160,6 +160,7 @@ void FakeCluster::MakeCore() {
   RunInputs inputs{config_,         {77}, &train_, with_test_ ? &test_ : nullptr, "/checkpoints",
                    Checksum(train_)};
   inputs.held_out = held_out_;
+  inputs.race = race_;
   inputs.ledger = ledger;
   inputs.settings = ledger.plan.settings;
   inputs.keyed = keyed;
@@ -168,12 +169,19 @@ void FakeCluster::MakeCore() {
   std::vector<Manifest> complete;
   if (resume_) complete.push_back(*resume_);
   complete.insert(complete.end(), manifests.begin(), manifests.end());
-  if (!complete.empty()) {
+  if (!complete.empty() && complete.back().name == ledger.best_checkpoint) {
+    inputs.best = complete.back();
+  } else if (!complete.empty()) {
     inputs.checkpoint = complete.back();
     inputs.checkpoint_path = "/checkpoints/" + complete.back().name;
   }
   for (const Manifest& manifest : complete) inputs.checkpoints.push_back(manifest.name);
   core_ = std::make_unique<SchedulerCore>(std::move(inputs), now);
+}
+
+void FakeCluster::RaceFor(std::vector<std::string> keys) {
+  race_ = std::move(keys);
+  MakeCore();
 }
 
 void FakeCluster::HoldOut(std::vector<uint32_t> numbers) {

@@ -59,6 +59,12 @@ std::string Describe(const LedgerCheckpointed& e) {
 std::string Describe(const LedgerHeldOut& e) {
   return fmt::format("held-out epochs={} samples={}", e.epochs, e.ndcg.size());
 }
+std::string Describe(const LedgerTrial& e) {
+  std::string settings;
+  for (const std::string& setting : e.settings) settings += " " + setting;
+  return fmt::format("trial {}{}{}{}", e.trial, settings,
+                     e.checkpoint.empty() ? "" : " from=", e.checkpoint);
+}
 std::string Describe(const LedgerStopped& e) { return e.finished ? "stopped finished" : "stopped"; }
 
 Status ShowLedger(const ParsedArguments& arguments) {

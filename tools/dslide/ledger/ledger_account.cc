@@ -83,7 +83,7 @@ Status LedgerAccount::Take(const LedgerPlanned& entry) {
   }
   if (live_ && GenerationOf(entry.plan) != entry.plan.version) return {};  // slots have moved
   generations_++;
-  recoveries_ += live_;
+  recoveries_ += live_ && !std::exchange(trial_begins_, false);
   live_ = true;
   finished_ = false;
   return {};
@@ -192,6 +192,22 @@ Status LedgerAccount::Take(const LedgerCheckpointed& entry) {
 }
 
 Status LedgerAccount::Take(const LedgerHeldOut&) { return {}; }
+
+// A trial leaves what counts of the best one in a checkpoint, and training goes on there
+// afterwards.
+Status LedgerAccount::Take(const LedgerTrial& entry) {
+  trial_begins_ = true;
+  if (entry.checkpoint.empty() && best_of_ != entry.best) {
+    best_counts_ = counts_;
+    best_of_ = entry.best;
+  }
+  if (entry.checkpoint.empty()) return {};
+  if (entry.checkpoint != best_of_) {
+    Problem(fmt::format("goes on with {}, which is not of the best trial", entry.checkpoint));
+  }
+  counts_ = best_counts_;
+  return {};
+}
 
 Status LedgerAccount::Take(const LedgerStopped& entry) {
   live_ = false;

@@ -1,0 +1,109 @@
+// The race of a run: which values of some keys train it best (successive halving of trials;
+// Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization",
+// 2016).
+//
+// A trial begins the run that was asked for: all samples, the whole run's schedule, the same seed.
+// Trial 0 has the run's own configuration. Each other one changes one key of the best so far, and
+// is compared with it after the same number of epochs, sample by sample (paired): it stays if it is
+// better by more than noise, and so does the key's next value; otherwise the next key is tried. The
+// run goes on with the best trial.
+//
+// Pure: the same measures give the same choices, also in a later life of the scheduler. Used by the
+// scheduler's thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/config/config.h"
+#include "scheduler/pass/held_out_curve.h"
+
+namespace dslide {
+
+// A key and the values that are tried, in this order, beside the run's own.
+struct RaceAxis {
+  std::string key;
+  std::string own;
+  std::vector<std::string> values;
+};
+
+// The keys that a race chooses values for, "section.key", in the order in which they are tried:
+// those that are left open. `asked`: the run's configuration before what is left open was derived.
+std::vector<std::string> KeysToRace(const Config& asked);
+// Their axes; a key without any values to try has none. `resolved`: the run's configuration after
+// that.
+std::vector<RaceAxis> AxesOf(const std::vector<std::string>& keys, const Config& resolved);
+
+class Race {
+ public:
+  // Epochs after which a trial is judged.
+  static constexpr uint32_t kTrialEpochs = 3;
+
+  struct Trial {
+    Overrides settings;  // beside the run's configuration
+    HeldOutCurve curve;
+  };
+
+  struct Step {
+    enum class Kind {
+      kGoOn,   // with the present trial
+      kBegin,  // another trial, with `settings`
+      kReturn  // to `trial`, the best one
+    };
+    Kind kind = Kind::kGoOn;
+    uint32_t trial = 0;
+    Overrides settings = {};
+    bool is_best = false;  // the present trial is the best one
+  };
+
+  Race() : trials_(1) {}  // without a race
+  // `epochs`: that all trials but the first one may take together.
+  Race(std::vector<RaceAxis> axes, uint32_t epochs)
+      : axes_(std::move(axes)), most_epochs_(epochs), trials_(1) {}
+
+  // Trial `trial`, which may be a new one, is trained from now on.
+  void Follow(uint32_t trial, const Overrides& settings);
+  // The held-out samples were evaluated: nDCG of each, after so many epochs of the present trial.
+  void Add(uint32_t epochs, std::vector<float> ndcg) {
+    trials_[current_].curve.Add(epochs, std::move(ndcg));
+  }
+  // What the trials that are judged have shown, a line for people each.
+  std::vector<std::string> Found() const { return Stand().lines; }
+  // What follows from what was measured. kBegin and kReturn: call Follow() when it is done.
+  Step Next() const;
+
+  uint32_t current() const { return current_; }
+  size_t trials() const { return trials_.size(); }
+  // Of the present trial.
+  const HeldOutCurve& curve() const { return trials_[current_].curve; }
+  // Whether the run ends with the present trial.
+  bool settled() const;
+
+ private:
+  enum class Verdict { kOpen, kWon, kLost };
+  // What was found until now.
+  struct Standing {
+    uint32_t best = 0;
+    uint32_t epochs = 0;  // of all trials but the first one
+    bool open = false;    // the present trial has to be trained further
+    size_t axis = 0;      // of the next trial
+    size_t value = 0;
+    std::vector<std::string> lines = {};
+  };
+
+  bool MayBegin(const Standing& standing) const {
+    return standing.axis < axes_.size() && standing.epochs + kTrialEpochs <= most_epochs_;
+  }
+  Verdict Judge(uint32_t trial, uint32_t best) const;
+  Standing Stand() const;
+
+  std::vector<RaceAxis> axes_;
+  uint32_t most_epochs_ = 0;
+  std::vector<Trial> trials_;
+  uint32_t current_ = 0;
+};
+
+}  // namespace dslide
