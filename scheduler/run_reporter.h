@@ -48,8 +48,8 @@ class RunReporter {
   void Begin(const std::vector<std::string>& notes);
   // Shows what is due: progress, records, the status page.
   void Tick();
-  // summary.json. The config.ini of a run that has ended well gets what the run has chosen, so that
-  // it trains the same again.
+  // Writes summary.json. If the run has succeeded, writes the chosen settings to its config.ini,
+  // which then trains the same model again.
   Status WriteSummary();
 
   // JSON, not older than StatusPace has it.

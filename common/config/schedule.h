@@ -1,9 +1,9 @@
-// What changes in the course of a run: the learning rate, the number of drawn neurons, and with
-// model.neurons = centroids which epochs learn.
+// The schedule of a run: the learning rate and the number of drawn neurons at each batch, and, with
+// model.neurons = centroids, the epochs that learn.
 //
-// The schedule is laid out for train.schedule_epochs. In the last train.cooldown_epochs of the run
-// what is left of it passes at a higher speed, so that the run ends where the schedule does,
-// whenever it was decided how many epochs there are (a cooldown: Hägele et al., "Scaling Laws and
+// The schedule has train.schedule_epochs. The last train.cooldown_epochs of the run pass through
+// the rest of the schedule at a higher speed, so the learning rate reaches 0 at the end of the run
+// even if the number of epochs was decided late (a cooldown: Hägele et al., "Scaling Laws and
 // Compute-Optimal Training Beyond Fixed Training Durations", NeurIPS 2024).
 #pragma once
 

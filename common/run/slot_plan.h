@@ -44,9 +44,9 @@ inline Config SizedBy(const Growth& growth, Config config) {
   return config;
 }
 
-// The configuration by which members work under a plan: with what was chosen since the run began,
-// and with the model's present sizes. `config`: that of the run, as members got it when they
-// joined. Errors (kBadInput): no scheduler sends such a plan; without its version.
+// The configuration of a member under a plan: `config`, which the member got when it joined, with
+// the plan's settings and the model's present sizes. Errors (kBadInput): a setting is not a value
+// of a key, or changes a key that --resume cannot change; the growth does not fit the run.
 Result<Config> ConfigUnder(const Plan& plan, const Config& config);
 
 // Whether what was said under plan version `version` holds under `plan`: plans of one generation

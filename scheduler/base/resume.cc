@@ -53,8 +53,8 @@ Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const C
   return CheckSameKeys(inputs.config, stored, where);
 }
 
-// What the run has chosen, which holds as long as the keys are left as they were. Empty: nothing.
-Overrides ChoicesOf(const LedgerState& ledger, const Config& now, const Config& then) {
+// The settings that the run has chosen. They are dropped if the user has changed one of their keys.
+Overrides ChosenSettings(const LedgerState& ledger, const Config& now, const Config& then) {
   for (const std::string& setting : ledger.plan.settings) {
     const ConfigKey* key = FindConfigKey(setting.substr(0, setting.find('=')));
     if (key == nullptr || key->field.format(now) != key->field.format(then)) return {};
@@ -106,7 +106,7 @@ bool IsFinished(const LedgerState& ledger, Config config) {
   if (!config.train.heldout) config.train.heldout = stored->train.heldout;
   ResolveConfig(stored->model.features, stored->model.labels, &config,
                 {ledger.run.train_samples, 0});
-  const Result<Config> chosen = LoadConfig("", ChoicesOf(ledger, config, *stored), config);
+  const Result<Config> chosen = LoadConfig("", ChosenSettings(ledger, config, *stored), config);
   if (!chosen.ok()) return false;
   return chosen->train.epochs <= ledger.epoch && FixedKeyThatDiffers(config, *stored) == nullptr;
 }
@@ -123,10 +123,10 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
     }
     DSLIDE_RETURN_IF_ERROR(CheckSameSamples(*inputs, ledger.run.train_checksum));
     inputs->run = ledger.run.run;
-    inputs->settings = ChoicesOf(ledger, inputs->config, *stored);
+    inputs->settings = ChosenSettings(ledger, inputs->config, *stored);
     inputs->race = ledger.run.race;
   }
-  // Of a trial nothing is saved before it has won.
+  // The servers do not save a trial before it is the best one.
   const std::string& best = ledger.best_checkpoint;
   if (ledger.live && best.empty()) {
     DSLIDE_RETURN_IF_ERROR(

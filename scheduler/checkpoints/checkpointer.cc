@@ -52,7 +52,8 @@ void Checkpointer::EndTrial() {
   wanted_ = false;
 }
 
-// Of the checkpoints of a trial, beyond the batches that count.
+// A checkpoint's number is this one plus its batches. Each trial has numbers above those of the
+// best trial before it.
 uint64_t Checkpointer::FirstNumber() const {
   const auto& before = newest_ ? newest_ : best_;
   if (!before) return 0;

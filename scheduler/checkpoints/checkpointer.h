@@ -66,19 +66,19 @@ class Checkpointer {
   // the complete checkpoints that are there, oldest first.
   bool WantsRoom(int64_t now_ms) const;
   void SetRoom(bool fits, std::vector<std::string> kept, int64_t now_ms);
-  // A checkpoint that a hook reads: it stays until another one, or none (""), is read.
+  // A hook reads this checkpoint, which stays until the next call. "": no hook reads any.
   void Hold(const std::string& name) { read_ = name; }
-  // The names of those that stay, however old they are.
+  // The names of the checkpoints that stay whatever their age.
   std::vector<std::string> held() const;
 
-  // Another trial of the race begins, whose state is in no checkpoint before it has won. The best
-  // trial so far has the newest checkpoint; it stays. REQUIRES no round.
+  // A trial of the race begins. The newest checkpoint becomes that of the best trial and stays; no
+  // round begins before MarkTrialBest(). REQUIRES no round.
   void BeginTrial();
-  // Training goes on with the best trial from its checkpoint. The same.
+  // The best trial continues from its checkpoint. REQUIRES no round, and in_trial().
   void EndTrial();
-  // The present trial is the best one: its state may be saved from now on.
-  void KeepTrial() { trial_won_ = true; }
-  // A trial is in progress that is in no checkpoint.
+  // The current trial is the best one: rounds may begin again.
+  void MarkTrialBest() { trial_won_ = true; }
+  // A trial is in progress, and the best trial is another one.
   bool in_trial() const { return best_.has_value() && !trial_won_; }
   // Nothing counts that the newest checkpoint lacks. Its name would be the same as that of a new
   // one: never write over it.
@@ -131,12 +131,11 @@ class Checkpointer {
   // The newest complete checkpoint of the present trial, and its directory; empty: none.
   const std::optional<Manifest>& newest() const { return newest_; }
   const std::string& newest_directory() const { return newest_directory_; }
-  // The directory of a checkpoint to resume from: the newest one's, or the best trial's; empty:
-  // none.
+  // The directory of the checkpoint that --resume would use; empty if there is none.
   std::string saved_directory() const {
     return newest_ || !best_ ? newest_directory_ : directory_ + "/" + best_->name;
   }
-  // That of the best trial, while another one is tried; empty: none.
+  // The name of the best trial's checkpoint while another trial is in progress; empty otherwise.
   std::string best_name() const { return best_ ? best_->name : ""; }
   // Batches that it holds.
   std::optional<uint64_t> saved_batches() const;

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/plural.h"
-#include "scheduler/core/choosing.h"
 #include "scheduler/core/replanning.h"
+#include "scheduler/core/setting_choice.h"
 #include "scheduler/core/stream_course.h"
 #include "scheduler/ledger/contributions.h"
 
@@ -29,7 +29,7 @@ void EndEvaluation(RunState* run, int64_t now_ms) {
   if (result.set == EvaluationSet::kHeldOut) {
     run->totals.last_held_out = result;
     run->generation.held_out_measured = result.epoch;
-    OnHeldOut(run, std::move(result), now_ms);
+    OnHeldOutEvaluated(run, std::move(result), now_ms);
     return BeginNextPass(run, now_ms);
   }
   const RankingMetrics& m = result.metrics;
@@ -55,7 +55,7 @@ void BeginNextPass(RunState* run, int64_t now_ms) {
       run->generation.held_out_measured != run->pass().counted().epoch) {
     return BeginEvaluation(run, EvaluationSet::kHeldOut);
   }
-  if (!last && !TakeUpChoices(run, now_ms)) return;
+  if (!last && !ApplyChosenSettings(run, now_ms)) return;
   const bool evaluate =
       run->inputs.test != nullptr && run->inputs.test->size() > 0 &&
       (last || (run->inputs.config.train.evaluate_samples > 0 && !run->checkpointer.in_trial()));

@@ -23,7 +23,7 @@ bool WatchesDrift(const Config& config) {
          config.model.neurons != Neurons::kCentroids && config.model.loss == Loss::kSoftmax;
 }
 
-RunInputs WithChoices(RunInputs inputs) {
+RunInputs WithChosenSettings(RunInputs inputs) {
   inputs.base = inputs.config;
   if (inputs.settings.empty()) return inputs;
   Result<Config> config = LoadConfig("", inputs.settings, inputs.base);
@@ -39,10 +39,10 @@ Race RaceOf(RunInputs* inputs) {
   Race race(AxesOf(inputs->race, inputs->base), epochs);
   LedgerState& ledger = inputs->ledger;
   for (uint32_t trial = 0; trial < ledger.trials.size(); ++trial) {
-    race.Follow(trial, ledger.trials[trial].settings);
+    race.SetCurrent(trial, ledger.trials[trial].settings);
     for (LedgerHeldOut& e : ledger.trials[trial].held_out) race.Add(e.epochs, std::move(e.ndcg));
   }
-  race.Follow(ledger.trial, ledger.trials[ledger.trial].settings);
+  race.SetCurrent(ledger.trial, ledger.trials[ledger.trial].settings);
   return race;
 }
 
@@ -61,7 +61,7 @@ void WatchLosses(RunState* run) {
 }
 
 RunState::RunState(RunInputs run_inputs, int64_t now_ms)
-    : inputs(WithChoices(std::move(run_inputs))),
+    : inputs(WithChosenSettings(std::move(run_inputs))),
       inverse_propensities(inputs.inverse_propensities.known()
                                ? std::move(inputs.inverse_propensities)
                                : InversePropensities(*inputs.train)),

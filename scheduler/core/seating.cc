@@ -30,7 +30,7 @@ void WelcomeServer(RunState* run, Member* member, const Join& join, int64_t now_
 }
 
 // Whether the epoch that counts as done was not evaluated: something came in between.
-bool IsToBeMeasured(const RunState& run) {
+bool NeedsEvaluation(const RunState& run) {
   const CountedWork& counted = run.pass().counted();
   return run.inputs.HeldOutSamples() > 0 && counted.epoch > 0 && counted.done.empty() &&
          run.race.curve().At(counted.epoch) == nullptr;
@@ -46,7 +46,7 @@ void Go(RunState* run, int64_t now_ms) {
   } else {
     run->checkpointer.BeginInterval(now_ms);
     run->clock.Start(now_ms);
-    run->pass().Begin(run->inputs, &run->out, IsToBeMeasured(*run));
+    run->pass().Begin(run->inputs, &run->out, NeedsEvaluation(*run));
     // Tells the servers where the run begins; of a stream, its segment does so if some of it
     // counts.
     const bool counts = !run->pass().counted().done.empty();

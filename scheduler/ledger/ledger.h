@@ -97,13 +97,14 @@ struct LedgerHeldOut {
   std::vector<float> ndcg;  // [samples] nDCG@5 of each, in the order of their numbers
   bool operator==(const LedgerHeldOut&) const = default;
 };
-// A trial of the race (scheduler/pass/race.h) begins anew, or training goes on with one from its
-// checkpoint: a LedgerRestored follows that says what counts.
+// A trial of the race (scheduler/pass/race.h) begins, or continues from its checkpoint. The next
+// entry is a LedgerRestored with the batches that count.
 struct LedgerTrial {
-  uint32_t trial = 0;
+  static constexpr uint32_t kMaxTrials = 1000;
+  uint32_t trial = 0;                 // below kMaxTrials
   std::vector<std::string> settings;  // beside the run's configuration
-  std::string checkpoint;             // empty: it begins
-  std::string best;  // the checkpoint of the best trial so far; empty: this is the one
+  std::string checkpoint;             // from which the trial continues; empty if it begins
+  std::string best;  // the checkpoint of the best trial; empty if this trial is the best
   bool operator==(const LedgerTrial&) const = default;
 };
 
@@ -129,11 +130,11 @@ struct LedgerState {
   bool finished = false;
   struct Trial {
     std::vector<std::string> settings;
-    std::vector<LedgerHeldOut> held_out;  // on the way to what counts: `epochs` ascend
+    std::vector<LedgerHeldOut> held_out;  // `epochs` ascend
   };
   std::vector<Trial> trials = {Trial()};  // without a race the one
   uint32_t trial = 0;                     // that is in progress
-  std::string best_checkpoint;            // as the last LedgerTrial says; empty: of this trial
+  std::string best_checkpoint;            // LedgerTrial::best of the last one
   Contributions contributions;
 
   // Adds an entry. A LedgerCounted adds nothing if its batch counts already or is not of the epoch

@@ -214,6 +214,11 @@ Result<LedgerEntry> ReadEvent(const ledger::Entry& entry) {
     case ledger::Event::HeldOut:
       return Read(*entry.event_as_HeldOut());
     case ledger::Event::Trial:
+      if (const uint32_t trial = entry.event_as_Trial()->trial();
+          trial >= LedgerTrial::kMaxTrials) {
+        return BadInput(
+            fmt::format("trial {}: a race has at most {}", trial, LedgerTrial::kMaxTrials));
+      }
       return Read(*entry.event_as_Trial());
     default:
       return BadInput(

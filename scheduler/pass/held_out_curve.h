@@ -15,8 +15,8 @@ class HeldOutCurve {
   // A cooldown (common/config/schedule.h) takes so many epochs.
   static constexpr uint32_t kCooldownEpochs = 2;
 
-  // nDCG of each held-out sample, after so many epochs. What was measured after as many or more
-  // before is forgotten: training has gone back.
+  // nDCG of each held-out sample after `epochs` epochs. Drops earlier points of as many epochs or
+  // more, which a rollback has made invalid.
   void Add(uint32_t epochs, std::vector<float> ndcg);
 
   // Whether the last epoch has not made the model better. REQUIRES epochs() > 0.

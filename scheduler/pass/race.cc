@@ -87,7 +87,7 @@ std::vector<RaceAxis> AxesOf(const std::vector<std::string>& keys, const Config&
   return axes;
 }
 
-void Race::Follow(uint32_t trial, const Overrides& settings) {
+void Race::SetCurrent(uint32_t trial, const Overrides& settings) {
   if (trial >= trials_.size()) trials_.resize(trial + 1);
   trials_[trial].settings = settings;
   current_ = trial;

@@ -3,13 +3,13 @@
 // 2016).
 //
 // A trial begins the run that was asked for: all samples, the whole run's schedule, the same seed.
-// Trial 0 has the run's own configuration. Each other one changes one key of the best so far, and
-// is compared with it after the same number of epochs, sample by sample (paired): it stays if it is
-// better by more than noise, and so does the key's next value; otherwise the next key is tried. The
-// run goes on with the best trial.
+// Trial 0 has the run's own configuration. Each other trial changes one key of the best trial, and
+// is compared with it after the same number of epochs, sample by sample (paired). If it is better
+// by more than the standard error, the key's next value is tried with it, otherwise the next key.
+// The best trial becomes the run.
 //
-// Pure: the same measures give the same choices, also in a later life of the scheduler. Used by the
-// scheduler's thread only.
+// Pure: the same evaluations give the same choices, also in the next incarnation of the scheduler.
+// Used by the scheduler's thread only.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct RaceAxis {
 // The keys that a race chooses values for, "section.key", in the order in which they are tried:
 // those that are left open. `asked`: the run's configuration before what is left open was derived.
 std::vector<std::string> KeysToRace(const Config& asked);
-// Their axes; a key without any values to try has none. `resolved`: the run's configuration after
-// that.
+// The axes of `keys`, without the keys that have no values to try. `resolved`: the run's
+// configuration.
 std::vector<RaceAxis> AxesOf(const std::vector<std::string>& keys, const Config& resolved);
 
 class Race {
@@ -62,29 +62,30 @@ class Race {
   Race() : trials_(1) {}  // without a race
   // `epochs`: that all trials but the first one may take together.
   Race(std::vector<RaceAxis> axes, uint32_t epochs)
-      : axes_(std::move(axes)), most_epochs_(epochs), trials_(1) {}
+      : axes_(std::move(axes)), max_epochs_(epochs), trials_(1) {}
 
   // Trial `trial`, which may be a new one, is trained from now on.
-  void Follow(uint32_t trial, const Overrides& settings);
+  void SetCurrent(uint32_t trial, const Overrides& settings);
   // The held-out samples were evaluated: nDCG of each, after so many epochs of the present trial.
   void Add(uint32_t epochs, std::vector<float> ndcg) {
     trials_[current_].curve.Add(epochs, std::move(ndcg));
   }
-  // What the trials that are judged have shown, a line for people each.
-  std::vector<std::string> Found() const { return Stand().lines; }
-  // What follows from what was measured. kBegin and kReturn: call Follow() when it is done.
+  // A line for each finished trial: the two means that were compared.
+  std::vector<std::string> ResultLines() const { return Stand().lines; }
+  // The next step, by all evaluations so far. The caller calls SetCurrent() when it has executed a
+  // kBegin or kReturn.
   Step Next() const;
 
   uint32_t current() const { return current_; }
   size_t trials() const { return trials_.size(); }
-  // Of the present trial.
+  // The curve of the current trial.
   const HeldOutCurve& curve() const { return trials_[current_].curve; }
-  // Whether the run ends with the present trial.
+  // Whether no further trial begins, and the current one is the best.
   bool settled() const;
 
  private:
   enum class Verdict { kOpen, kWon, kLost };
-  // What was found until now.
+  // The result of all evaluations so far.
   struct Standing {
     uint32_t best = 0;
     uint32_t epochs = 0;  // of all trials but the first one
@@ -95,13 +96,13 @@ class Race {
   };
 
   bool MayBegin(const Standing& standing) const {
-    return standing.axis < axes_.size() && standing.epochs + kTrialEpochs <= most_epochs_;
+    return standing.axis < axes_.size() && standing.epochs + kTrialEpochs <= max_epochs_;
   }
   Verdict Judge(uint32_t trial, uint32_t best) const;
   Standing Stand() const;
 
   std::vector<RaceAxis> axes_;
-  uint32_t most_epochs_ = 0;
+  uint32_t max_epochs_ = 0;
   std::vector<Trial> trials_;
   uint32_t current_ = 0;
 };

@@ -75,7 +75,7 @@ class Seats {
                        bool recovers = true);
   // What the model of the new generation has grown to. Call it before the plan is sent.
   void SetGrowth(Growth growth) { plan_.growth = std::move(growth); }
-  // What was chosen since the run began. The same.
+  // The settings that the run has chosen. Call it before the plan is sent.
   void SetSettings(Overrides settings) { plan_.settings = std::move(settings); }
   // The next plan of this generation: recorded, and sent to all.
   void SwitchTo(Plan next, Roster* roster, int64_t now_ms, Outbox* out);

@@ -55,7 +55,7 @@ class RandomEntries {
       case 6:
         return LedgerStopped{r.Below(2) == 1};
       case 8: {
-        LedgerTrial trial{number(), {}, text(), text()};
+        LedgerTrial trial{number() % LedgerTrial::kMaxTrials, {}, text(), text()};
         for (uint64_t i = r.Below(4); i > 0; --i) trial.settings.push_back(text());
         return trial;
       }

@@ -60,6 +60,13 @@ TEST_CASE("the bytes of the ledger's values are fixed") {
         "00");
 }
 
+TEST_CASE("a trial whose number no race has is refused") {
+  const auto decoded =
+      DecodeLedgerEntry(1, EncodeLedgerEntry(1, LedgerTrial{UINT32_MAX, {}, "", ""}));
+  REQUIRE_FALSE(decoded.ok());
+  CHECK(decoded.error().message == "trial 4294967295: a race has at most 1000");
+}
+
 TEST_CASE("a flipped bit, a cut and another entry's number are found in a value of the ledger") {
   RandomEntries entries(2);
   for (size_t kind = 0; kind < RandomEntries::kKinds; ++kind) {

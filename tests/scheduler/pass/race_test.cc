@@ -27,7 +27,7 @@ void Begin(Race* race, const Overrides& settings) {
   REQUIRE(step.kind == Kind::kBegin);
   CHECK(step.trial == race->trials());
   CHECK(step.settings == settings);
-  race->Follow(step.trial, step.settings);
+  race->SetCurrent(step.trial, step.settings);
 }
 
 }  // namespace
@@ -52,12 +52,12 @@ TEST_CASE("race: a trial that is better stays, and the next key is tried with it
   CHECK(step.kind == Kind::kReturn);
   CHECK(step.trial == 2);
   CHECK_FALSE(step.is_best);
-  race.Follow(step.trial, step.settings);
+  race.SetCurrent(step.trial, step.settings);
   CHECK(race.settled());
   race.Add(4, Level(0.33f));
   CHECK(race.Next().kind == Kind::kGoOn);
-  CHECK(race.Found().size() == 3);
-  CHECK(race.Found()[1] ==
+  CHECK(race.ResultLines().size() == 3);
+  CHECK(race.ResultLines()[1] ==
         "train.learning_rate 0.04: held-out nDCG@5 32.20 after 3 epochs, 0.08: 31.20");
 }
 
@@ -94,12 +94,12 @@ TEST_CASE("race: a later life finds what follows from the same measures") {
   Measure(&race, {0.1f, 0.2f, 0.3f});
   Begin(&race, {"train.dropout_hidden=0.5"});
   Measure(&race, {0.1f, 0.2f, 0.31f});
-  again.Follow(0, {});
+  again.SetCurrent(0, {});
   Measure(&again, {0.1f, 0.2f, 0.3f});
-  again.Follow(1, {"train.dropout_hidden=0.5"});
+  again.SetCurrent(1, {"train.dropout_hidden=0.5"});
   Measure(&again, {0.1f, 0.2f, 0.31f});
   CHECK(again.Next().settings == race.Next().settings);
-  CHECK(again.Found() == race.Found());
+  CHECK(again.ResultLines() == race.ResultLines());
 }
 
 TEST_CASE("race: the keys that are left open, and what is tried") {

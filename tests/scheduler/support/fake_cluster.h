@@ -55,7 +55,7 @@ class FakeCluster {
 
   // These samples are not trained, but evaluated. REQUIRES that nobody has joined.
   void HoldOut(std::vector<uint32_t> numbers);
-  // A race chooses the values of these keys. The same.
+  // A race chooses the values of these keys. REQUIRES that nobody has joined.
   void RaceFor(std::vector<std::string> keys);
 
   // The scheduler dies, and a new life begins from its ledger and the checkpoints. Servers that

@@ -193,8 +193,7 @@ Status LedgerAccount::Take(const LedgerCheckpointed& entry) {
 
 Status LedgerAccount::Take(const LedgerHeldOut&) { return {}; }
 
-// A trial leaves what counts of the best one in a checkpoint, and training goes on there
-// afterwards.
+// The counts of the best trial are kept while another trial is in progress.
 Status LedgerAccount::Take(const LedgerTrial& entry) {
   trial_begins_ = true;
   if (entry.checkpoint.empty() && best_of_ != entry.best) {
@@ -203,7 +202,8 @@ Status LedgerAccount::Take(const LedgerTrial& entry) {
   }
   if (entry.checkpoint.empty()) return {};
   if (entry.checkpoint != best_of_) {
-    Problem(fmt::format("goes on with {}, which is not of the best trial", entry.checkpoint));
+    Problem(fmt::format("continues from {}, which is not the best trial's checkpoint",
+                        entry.checkpoint));
   }
   counts_ = best_counts_;
   return {};

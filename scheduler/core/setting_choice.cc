@@ -1,4 +1,4 @@
-#include "scheduler/core/choosing.h"
+#include "scheduler/core/setting_choice.h"
 
 #include <fmt/format.h>
 
@@ -13,14 +13,14 @@
 namespace dslide {
 namespace {
 
-void Use(Overrides settings, RunContext* run) {
+void SetSettings(Overrides settings, RunContext* run) {
   run->settings = std::move(settings);
   Result<Config> config = LoadConfig("", run->settings, run->base);
   DSLIDE_CHECK(config.ok());
   run->config = *std::move(config);
 }
 
-// Training ends with a cooldown from here on.
+// The next epochs are the cooldown.
 void ChooseCooldown(RunState* run, int64_t now_ms) {
   constexpr uint32_t kEpochs = HeldOutCurve::kCooldownEpochs;
   const HeldOutCurve& curve = run->race.curve();
@@ -31,7 +31,7 @@ void ChooseCooldown(RunState* run, int64_t now_ms) {
   settings.push_back(fmt::format("train.schedule_epochs={}",
                                  std::max(of, run->inputs.config.train.schedule_epochs)));
   settings.push_back(fmt::format("train.cooldown_epochs={}", kEpochs));
-  Use(std::move(settings), &run->inputs);
+  SetSettings(std::move(settings), &run->inputs);
   run->out.Decide(
       fmt::format("training ends after {} of {} epochs: held-out nDCG@5 {:.2f} after epoch {}, "
                   "{:.2f} before it; the learning rate falls to 0 in the last {}",
@@ -39,17 +39,16 @@ void ChooseCooldown(RunState* run, int64_t now_ms) {
       now_ms);
 }
 
-bool MayCoolDown(const RunState& run) {
+bool CanCoolDown(const RunState& run) {
   const TrainConfig& train = run.inputs.config.train;
   const uint32_t epochs = run.pass().counted().epoch + HeldOutCurve::kCooldownEpochs;
   return !train.cooldown_epochs && train.decay != Decay::kNone && epochs < train.epochs;
 }
 
-// Another trial begins, or training goes on with the best one, whose state is in a checkpoint
-// before that.
-void FollowRace(RunState* run, const Race::Step& step, int64_t now_ms) {
+// Begins the next trial, or returns to the best one. The best trial is saved before another begins.
+void ApplyRaceStep(RunState* run, const Race::Step& step, int64_t now_ms) {
   if (step.is_best) {
-    run->checkpointer.KeepTrial();
+    run->checkpointer.MarkTrialBest();
     if (!run->checkpointer.IsSaved(run->pass().BatchesToSave())) {
       run->checkpointer.Want();
       return MaybeCheckpoint(run, now_ms);
@@ -62,8 +61,8 @@ void FollowRace(RunState* run, const Race::Step& step, int64_t now_ms) {
   } else {
     run->checkpointer.EndTrial();
   }
-  run->race.Follow(step.trial, step.settings);
-  Use(step.settings, &run->inputs);
+  run->race.SetCurrent(step.trial, step.settings);
+  SetSettings(step.settings, &run->inputs);
   const auto& checkpoint = run->checkpointer.newest();
   const std::string from = checkpoint ? checkpoint->name : "";
   run->out.Record(LedgerTrial{step.trial, step.settings, from, run->checkpointer.best_name()});
@@ -72,28 +71,28 @@ void FollowRace(RunState* run, const Race::Step& step, int64_t now_ms) {
                                : fmt::format("{}", fmt::join(step.settings, ", "));
   GoBack(run, now_ms,
          begins ? fmt::format("trial {} begins: {}", step.trial + 1, what)
-                : fmt::format("training goes on with trial {} ({}) from checkpoint {}",
+                : fmt::format("trial {} is the best one ({}), and continues from checkpoint {}",
                               step.trial + 1, what, from));
 }
 
 }  // namespace
 
-void OnHeldOut(RunState* run, EvaluationResult result, int64_t now_ms) {
+void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) {
   run->out.Record(LedgerHeldOut{result.epoch, result.ndcg});
-  const size_t judged = run->race.Found().size();
+  const size_t judged = run->race.ResultLines().size();
   run->race.Add(result.epoch, std::exchange(result.ndcg, {}));
-  const std::vector<std::string> found = run->race.Found();
+  const std::vector<std::string> found = run->race.ResultLines();
   for (size_t i = judged; i < found.size(); ++i) run->out.Decide(found[i], now_ms);
-  if (run->race.settled() && MayCoolDown(*run) && run->race.curve().StoppedRising()) {
+  if (run->race.settled() && CanCoolDown(*run) && run->race.curve().StoppedRising()) {
     ChooseCooldown(run, now_ms);
   }
   run->out.ShowEvaluation(std::move(result), {});
 }
 
-bool TakeUpChoices(RunState* run, int64_t now_ms) {
+bool ApplyChosenSettings(RunState* run, int64_t now_ms) {
   const Race::Step step = run->race.Next();
   if (step.kind != Race::Step::Kind::kGoOn) {
-    FollowRace(run, step, now_ms);
+    ApplyRaceStep(run, step, now_ms);
     return false;
   }
   if (run->plan().settings == run->inputs.settings) {

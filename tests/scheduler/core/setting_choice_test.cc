@@ -1,8 +1,8 @@
-// What a run chooses by its held-out samples. The fake workers' predictions are those of the same
-// model after every epoch, so an epoch makes nothing better.
+// Settings that a run chooses from its held-out samples. The fake workers predict the same after
+// every epoch, so no epoch improves the model.
 #include "tests/scheduler/support/fake_cluster.h"
 
-namespace dslide::choosing_test {
+namespace dslide::setting_choice_test {
 namespace {
 
 using Phase = SchedulerCore::Phase;
@@ -39,7 +39,7 @@ void FinishAndCheck(FakeCluster* run, uint32_t epochs, uint64_t worker = 11) {
   run->CheckPromise();
 }
 
-TEST_CASE("choosing: training ends soon after held-out samples show no gain") {
+TEST_CASE("setting choice: training ends soon after held-out samples show no gain") {
   Config config = SixEpochs();
   SUBCASE("asynchronous") {}
   SUBCASE("synchronous") { config.train.staleness = 0; }
@@ -57,7 +57,7 @@ TEST_CASE("choosing: training ends soon after held-out samples show no gain") {
   CHECK(saved->train.epochs == 4);
 }
 
-TEST_CASE("choosing: nothing where the schedule is given") {
+TEST_CASE("setting choice: nothing where the schedule is given") {
   Config config = SixEpochs();
   SUBCASE("no cooldown") { config.train.cooldown_epochs = 0; }
   SUBCASE("a cooldown of some length") { config.train.cooldown_epochs = 3; }
@@ -68,7 +68,7 @@ TEST_CASE("choosing: nothing where the schedule is given") {
   CHECK(run.core().plan().settings.empty());
 }
 
-TEST_CASE("choosing: nothing in the last epochs, which are a cooldown's") {
+TEST_CASE("setting choice: nothing in the last epochs, which are a cooldown's") {
   Config config = SixEpochs();
   config.train.epochs = 4;
   FakeCluster run(config);
@@ -77,7 +77,7 @@ TEST_CASE("choosing: nothing in the last epochs, which are a cooldown's") {
   CHECK(run.core().plan().settings.empty());
 }
 
-TEST_CASE("choosing: a scheduler that dies finds in the ledger what was chosen") {
+TEST_CASE("setting choice: a scheduler that dies finds in the ledger what was chosen") {
   FakeCluster run(SixEpochs());
   TrainToTheChoice(&run);
   SUBCASE("before a plan says it") {}
@@ -91,7 +91,7 @@ TEST_CASE("choosing: a scheduler that dies finds in the ledger what was chosen")
   CHECK(run.core().plan().settings == kChosen);
 }
 
-TEST_CASE("choosing: going back to a checkpoint takes no choice back") {
+TEST_CASE("setting choice: going back to a checkpoint takes no choice back") {
   FakeCluster run(SixEpochs());
   TrainToTheChoice(&run);
   run.Tick();
@@ -145,7 +145,7 @@ void CheckRaced(const FakeCluster& run) {
   run.CheckPromise();
 }
 
-TEST_CASE("choosing: trials of the race, and back to the run's own configuration") {
+TEST_CASE("setting choice: trials of the race, and back to the run's own configuration") {
   Config config = Racing();
   SUBCASE("asynchronous") {}
   SUBCASE("synchronous") { config.train.staleness = 0; }
@@ -157,15 +157,15 @@ TEST_CASE("choosing: trials of the race, and back to the run's own configuration
   CHECK(run.core().outcome().ok());
   CheckRaced(run);
   CHECK(run.Noticed("trial 2 begins: train.dropout_hidden=0.5"));
-  CHECK(run.Noticed("training goes on with trial 1 (the run's own configuration)"));
+  CHECK(run.Noticed("trial 1 is the best one (the run's own configuration)"));
   CHECK(run.status().recoveries == 0);
-  // Of a trial that has lost nothing was saved.
+  // The losing trials have left no checkpoint.
   std::vector<uint32_t> saved;
   for (const Manifest& manifest : run.manifests) saved.push_back(manifest.epoch);
   CHECK(saved == std::vector<uint32_t>{3, 12});
 }
 
-TEST_CASE("choosing: the scheduler dies anywhere in a race") {
+TEST_CASE("setting choice: the scheduler dies anywhere in a race") {
   for (uint64_t dies_after = 40; dies_after < 4000; dies_after += 41) {
     FakeCluster run(Racing());
     run.HoldOut({20});
@@ -185,7 +185,7 @@ TEST_CASE("choosing: the scheduler dies anywhere in a race") {
   }
 }
 
-TEST_CASE("choosing: a server dies in a trial, which begins again") {
+TEST_CASE("setting choice: a server dies in a trial, which begins again") {
   FakeCluster run(Racing());
   run.HoldOut({20});
   run.RaceFor(kKeys);
@@ -203,7 +203,7 @@ TEST_CASE("choosing: a server dies in a trial, which begins again") {
   CheckRaced(run);
 }
 
-TEST_CASE("choosing: a run that stops in a trial keeps the best one's checkpoint") {
+TEST_CASE("setting choice: a run that stops in a trial keeps the best one's checkpoint") {
   FakeCluster run(Racing());
   run.HoldOut({20});
   run.RaceFor(kKeys);
@@ -229,4 +229,4 @@ TEST_CASE("choosing: a run that stops in a trial keeps the best one's checkpoint
 }
 
 }  // namespace
-}  // namespace dslide::choosing_test
+}  // namespace dslide::setting_choice_test
