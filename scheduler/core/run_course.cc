@@ -27,7 +27,6 @@ void EndEvaluation(RunState* run, int64_t now_ms) {
   std::vector<EvaluatedSample> examples;
   EvaluationResult result = run->pass().EndEvaluation(&examples);
   if (result.set == EvaluationSet::kHeldOut) {
-    run->totals.last_held_out = result;
     run->generation.held_out_measured = result.epoch;
     OnHeldOutEvaluated(run, std::move(result), now_ms);
     return BeginNextPass(run, now_ms);

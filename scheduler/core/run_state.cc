@@ -1,9 +1,9 @@
 #include "scheduler/core/run_state.h"
-#include "common/config/schedule.h"
 
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/config/schedule.h"
 #include "common/run/step.h"
 
 namespace dslide {

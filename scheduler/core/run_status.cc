@@ -1,9 +1,9 @@
 #include "scheduler/core/run_status.h"
-#include "common/config/schedule.h"
 
 #include <algorithm>
 #include <map>
 
+#include "common/config/schedule.h"
 #include "common/run/step.h"
 #include "scheduler/core/run_state.h"
 #include "scheduler/members/planned_servers.h"

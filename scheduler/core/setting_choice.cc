@@ -81,6 +81,7 @@ void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) 
   run->out.Record(LedgerHeldOut{result.epoch, result.ndcg});
   const size_t judged = run->race.ResultLines().size();
   run->race.Add(result.epoch, std::exchange(result.ndcg, {}));
+  run->totals.last_held_out = result;
   const std::vector<std::string> found = run->race.ResultLines();
   for (size_t i = judged; i < found.size(); ++i) run->out.Decide(found[i], now_ms);
   if (run->race.settled() && CanCoolDown(*run) && run->race.curve().StoppedRising()) {

@@ -185,14 +185,19 @@ TEST_CASE("setting choice: the scheduler dies anywhere in a race") {
   }
 }
 
+// The second trial has begun, and is not over.
+void TrainIntoTrial(FakeCluster* run) {
+  run->HoldOut({20});
+  run->RaceFor(kKeys);
+  run->Start();
+  while (!run->Noticed("trial 2 begins")) REQUIRE(run->Work(11));
+  run->Tick();
+  for (int i = 0; i < 20; ++i) REQUIRE(run->Work(11));
+}
+
 TEST_CASE("setting choice: a server dies in a trial, which begins again") {
   FakeCluster run(Racing());
-  run.HoldOut({20});
-  run.RaceFor(kKeys);
-  run.Start();
-  while (!run.Noticed("trial 2 begins")) REQUIRE(run.Work(11));
-  run.Tick();
-  for (int i = 0; i < 20; ++i) REQUIRE(run.Work(11));
+  TrainIntoTrial(&run);
   run.Silence(2);
   run.Wait(kLostMs);
   run.Join(3, Role::kServer);
@@ -205,12 +210,7 @@ TEST_CASE("setting choice: a server dies in a trial, which begins again") {
 
 TEST_CASE("setting choice: a run that stops in a trial keeps the best one's checkpoint") {
   FakeCluster run(Racing());
-  run.HoldOut({20});
-  run.RaceFor(kKeys);
-  run.Start();
-  while (!run.Noticed("trial 2 begins")) REQUIRE(run.Work(11));
-  run.Tick();
-  for (int i = 0; i < 20; ++i) REQUIRE(run.Work(11));
+  TrainIntoTrial(&run);
   run.Join(21, Role::kObserver);
   run.Send(21, CheckpointNow{});
   CHECK(std::get<ErrorReply>(run.LastTo(21)).code == ErrorCode::kRefused);

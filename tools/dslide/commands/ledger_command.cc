@@ -28,6 +28,13 @@ std::string LedgerDirectory(const std::string& path) {
   return std::filesystem::is_directory(inside, error) ? inside.string() : path;
 }
 
+// Each setting behind a space.
+std::string TextOf(const std::vector<std::string>& settings) {
+  std::string text;
+  for (const std::string& setting : settings) text += " " + setting;
+  return text;
+}
+
 std::string Describe(const LedgerOpened& e) {
   return fmt::format("opened run={:016x} train_samples={}", e.run.value, e.train_samples);
 }
@@ -36,11 +43,10 @@ std::string Describe(const LedgerPlanned& e) {
   for (const PlanServer& s : e.plan.servers) {
     servers += fmt::format(" {}({:016x})", s.name, s.incarnation.value);
   }
-  std::string settings;
-  for (const std::string& setting : e.plan.settings) settings += " " + setting;
   return fmt::format("planned version={} slots={} servers={}{}{}{}{}", e.plan.version,
                      e.plan.slot_owner.size(), e.plan.servers.size(), servers,
-                     e.plan.restore.empty() ? "" : " restore=", e.plan.restore, settings);
+                     e.plan.restore.empty() ? "" : " restore=", e.plan.restore,
+                     TextOf(e.plan.settings));
 }
 std::string Describe(const LedgerRestored& e) {
   return fmt::format("restored checkpoint={} epoch={} batches={} samples={} done={}",
@@ -60,9 +66,7 @@ std::string Describe(const LedgerHeldOut& e) {
   return fmt::format("held-out epochs={} samples={}", e.epochs, e.ndcg.size());
 }
 std::string Describe(const LedgerTrial& e) {
-  std::string settings;
-  for (const std::string& setting : e.settings) settings += " " + setting;
-  return fmt::format("trial {}{}{}{}", e.trial, settings,
+  return fmt::format("trial {}{}{}{}", e.trial, TextOf(e.settings),
                      e.checkpoint.empty() ? "" : " from=", e.checkpoint);
 }
 std::string Describe(const LedgerStopped& e) { return e.finished ? "stopped finished" : "stopped"; }
