@@ -17,7 +17,7 @@
 #include "common/config/stored_config.h"
 #include "common/config/value_scale.h"
 #include "common/data/checksum.h"
-#include "common/data/measures/metrics.h"
+#include "common/data/measures/data_facts.h"
 #include "common/data/measures/sample_lengths.h"
 #include "common/data/numbers/matrix_reader.h"
 #include "common/data/text_stream.h"
@@ -161,7 +161,7 @@ Status ResolveByData(const KnownModel& known, RunInputs* inputs, RunData* data) 
   const bool derives = !config.train.normalize;
   ResolveNormalize(median, &config.train);
   ResolveConfig(train.num_features(), train.num_labels(), &config,
-                {inputs->PassSamples(), LabelRepeats(train)});
+                DataFactsOf(train, inputs->PassSamples()));
   const float divisor = ValueDivisor(config.train);
   if (divisor < 1.0f) {  // the values grow, and were checked as they were
     DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.data, train, divisor));

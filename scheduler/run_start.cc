@@ -114,9 +114,9 @@ class Starter {
     }
     if (options_.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began_, &inputs_));
     // A resumed run's configuration does not show which keys were left open.
-    const bool races = inputs_.HeldOutSamples() > 0 && inputs_.config.train.race_share > 0 &&
-                       inputs_.config.model.neurons == Neurons::kLearned;
-    if (races && !inputs_.ledger.opened) inputs_.race = KeysToRace(options_.config);
+    const bool chooses =
+        inputs_.HeldOutSamples() > 0 && inputs_.config.model.neurons == Neurons::kLearned;
+    if (chooses && !inputs_.ledger.opened) inputs_.open_keys = OpenKeys(options_.config);
     DSLIDE_RETURN_IF_ERROR(WriteFiles());
     Introduce();
     const bool has_work =

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/base/random.h"
+#include "common/config/schedule.h"
 #include "common/config/value_scale.h"
 #include "common/math/kernels.h"
 #include "common/run/combine.h"
@@ -359,8 +360,8 @@ void BatchFlight::ReportReceipts() {
 // gradient.
 void BatchFlight::Activate() {
   hidden_ = InFloats(*std::move(sum_));
-  const float drop = kind_ == LeaseKind::kTrain ? DropoutHidden(config_.train) : 0.0f;
-  const float scale = 1.0f / (1.0f - drop);
+  const float scale =
+      kind_ == LeaseKind::kTrain ? 1.0f / (1.0f - DropoutIn(config_.train, id().epoch)) : 1.0f;
   if (IsLinear(config_.model)) {
     for (float& h : hidden_.data) h *= scale;
     return;
@@ -467,7 +468,7 @@ void BatchFlight::MaskGradient(Matrix gradient) {
     gradient_ = std::move(back.first);
     dense_hidden_.clear();
   }
-  const float scale = 1.0f / (1.0f - DropoutHidden(config_.train));
+  const float scale = 1.0f / (1.0f - DropoutIn(config_.train, id().epoch));
   const float* h = (dense_ == nullptr ? hidden_ : first_).data.data();
   float* g = gradient_.data.data();
   for (size_t i = 0; i < gradient_.data.size(); ++i) g[i] *= h[i] != 0 ? scale : 0.0f;

@@ -22,9 +22,7 @@ Status LocalData::Join(const Config& config, const JoinReply& reply) {
   };
   const Dataset& data = file_->data;
   held_out_.clear();
-  if (data.drawn() == nullptr) {
-    held_out_ = ChooseHeldOut(data, config.common.seed, config.train.heldout.value_or(0));
-  }
+  if (data.drawn() == nullptr) held_out_ = ChooseHeldOut(data, config).numbers;
   if (data.size() - held_out_.size() != reply.train_samples) {
     return differs("sample", data.size() - held_out_.size(), reply.train_samples);
   }

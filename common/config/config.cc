@@ -174,6 +174,7 @@ Status Builder::CheckStream() const {
   if (train.decay == Decay::kCosine) return Refuse("train.decay", kNot);
   if (train.schedule_epochs > 0) return Refuse("train.schedule_epochs", kNot);
   if (train.cooldown_epochs.value_or(0) > 0) return Refuse("train.cooldown_epochs", kNot);
+  if (train.late_dropout.value_or(0) > 0) return Refuse("train.late_dropout", kNot);
   if (train.heldout.value_or(0) > 0) return Refuse("train.heldout", kNot);
   if (!train.dev.empty()) return Refuse("train.dev", kNot);
   if (train.min_label_samples > 1) {
@@ -360,6 +361,7 @@ Result<Config> ParseConfig(std::string_view text, std::string_view origin,
 Result<Config> ParseStoredConfig(std::string_view text, std::string_view origin) {
   Config before;
   before.train.normalize = 1.0f;
+  before.train.heldout = 0;
   return Build(text, origin, {}, before);
 }
 

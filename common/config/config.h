@@ -92,21 +92,21 @@ struct HashConfig {
 };
 
 struct TrainConfig {
-  std::string data;                     // training file
-  std::string test;                     // evaluation file; may be empty
-  std::string dev;                      // file of held-out samples; may be empty
-  std::optional<uint32_t> heldout = 0;  // held-out training samples; nullopt: derived
-  std::string label_names;              // file of lines "label id, tab, name"; may be empty
-  std::optional<float> normalize;       // divisor of feature values; nullopt: derived from the data
-  uint32_t min_label_samples = 1;       // labels of fewer samples are left out
-  bool open_vocabulary = false;         // a stream, whose labels and words come while it is trained
-  uint32_t segment_samples = 8192;      // of a segment of the stream, at most
-  uint32_t segment_s = 10;              // after which a segment ends, full or not
-  uint32_t admit_count = 2;             // samples after which a word or label is added
-  uint32_t expire_segments = 1000;      // without a word or label after which it goes; 0: never
-  uint32_t vocabulary_mb = 0;           // that words and labels of a stream may take; 0: derived
-  uint32_t epochs = 0;                  // 0: derived from the number of samples
-  uint32_t batch = 0;                   // samples; 0: derived from their number
+  std::string data;                 // training file
+  std::string test;                 // evaluation file; may be empty
+  std::string dev;                  // file of held-out samples; may be empty
+  std::optional<uint32_t> heldout;  // held-out training samples; nullopt: derived
+  std::string label_names;          // file of lines "label id, tab, name"; may be empty
+  std::optional<float> normalize;   // divisor of feature values; nullopt: derived from the data
+  uint32_t min_label_samples = 1;   // labels of fewer samples are left out
+  bool open_vocabulary = false;     // a stream, whose labels and words come while it is trained
+  uint32_t segment_samples = 8192;  // of a segment of the stream, at most
+  uint32_t segment_s = 10;          // after which a segment ends, full or not
+  uint32_t admit_count = 2;         // samples after which a word or label is added
+  uint32_t expire_segments = 1000;  // without a word or label after which it goes; 0: never
+  uint32_t vocabulary_mb = 0;       // that words and labels of a stream may take; 0: derived
+  uint32_t epochs = 0;              // 0: derived from the number of samples
+  uint32_t batch = 0;               // samples; 0: derived from their number
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;
   float learning_rate = 0.0f;                        // 0: derived from optimiser, H and batch
   float beta1 = 0.9f;                                // Adam
@@ -118,9 +118,11 @@ struct TrainConfig {
   uint32_t schedule_epochs = 0;             // common/config/schedule.h; 0: train.epochs
   std::optional<uint32_t> cooldown_epochs;  // nullopt: held-out samples decide
   float race_share = 0.0f;  // share of the run's epochs that trials may use (scheduler/pass/race.h)
-  float weight_decay = 0.0f;             // decoupled (AdamW), a touched row loses lr * this share
-  float dropout_input = 0.0f;            // share of a sample's features left out
-  std::optional<float> dropout_hidden;   // share of hidden units left out; DropoutHidden()
+  float weight_decay = 0.0f;            // decoupled (AdamW), a touched row loses lr * this share
+  float dropout_input = 0.0f;           // share of a sample's features left out
+  std::optional<float> dropout_hidden;  // share of hidden units left out; DropoutHidden()
+  std::optional<uint32_t>
+      late_dropout;  // schedule.h, DropoutIn(); nullopt: held-out samples decide
   std::optional<float> label_smoothing;  // softmax: target mass spread evenly; LabelSmoothing()
   float sparsify = 0.01f;             // probabilities below it become 0 or it at random; 0: never
   bool exclude_own_features = false;  // rank without label i if feature i is in the sample
@@ -280,8 +282,11 @@ std::string ConfigHelp();
 
 // What the training data decides besides D and N; without it, what large data has.
 struct DataFacts {
-  uint64_t samples = std::numeric_limits<uint64_t>::max();
-  double label_repeats = std::numeric_limits<double>::infinity();  // LabelRepeats()
+  uint64_t samples = std::numeric_limits<uint64_t>::max();  // that are trained
+  // Samples of a label, in the mean over all labels of all samples: sum of n_l^2 over sum of n_l. 0
+  // without labels.
+  double label_repeats = std::numeric_limits<double>::infinity();
+  uint64_t median_label = 0;  // samples of the median label, of those that occur; 0: unknown
 };
 
 // Sets model.features and model.labels, replaces the automatic values (model.activation,

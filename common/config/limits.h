@@ -16,6 +16,9 @@ inline constexpr double kMaxRepeatsForCentroids = 16;
 // Fewer samples are trained in smaller batches, more often, and with learned neurons.
 inline constexpr uint64_t kManySamples = 30'000;
 
+// train.dropout_hidden of a model that would learn its training samples by heart.
+inline constexpr float kHighDropout = 0.5f;
+
 // train.epochs, of data that is no stream.
 inline constexpr uint32_t kMostEpochs = 1'000'000;
 

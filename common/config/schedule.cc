@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "common/config/limits.h"
+
 namespace dslide {
 namespace {
 
@@ -68,6 +70,11 @@ float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples) {
   const double left = (static_cast<double>(all) - done) / static_cast<double>(all - warmup);
   if (train.decay == Decay::kLinear) return static_cast<float>(peak * left);
   return static_cast<float>(peak * 0.5 * (1.0 - std::cos(std::numbers::pi * left)));
+}
+
+float DropoutIn(const TrainConfig& train, uint64_t epoch) {
+  const uint32_t late = train.late_dropout.value_or(0);
+  return late > 0 && epoch >= late ? kHighDropout : DropoutHidden(train);
 }
 
 uint32_t DrawsAt(const Config& config, uint64_t batch, uint64_t samples) {

@@ -1,5 +1,5 @@
-// The schedule of a run: the learning rate and the number of drawn neurons at each batch, and, with
-// model.neurons = centroids, the epochs that learn.
+// The schedule of a run: the learning rate and the number of drawn neurons at each batch, dropout
+// in each epoch, and, with model.neurons = centroids, the epochs that learn.
 //
 // The schedule has train.schedule_epochs. The last train.cooldown_epochs of the run pass through
 // the rest of the schedule at a higher speed, so the learning rate reaches 0 at the end of the run
@@ -28,6 +28,10 @@ bool FormsCentroids(const Config& config, uint64_t epoch);
 // most a third of the schedule, and epochs that form centroids take no part in it: they have the
 // rate 0. Defined for every batch: behind the last one it is 0, or learning_rate without decay.
 float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples);
+
+// Share of hidden units that the batches of an epoch leave out: train.dropout_hidden, after
+// train.late_dropout epochs kHighDropout.
+float DropoutIn(const TrainConfig& train, uint64_t epoch);
 
 // Neurons that a batch draws by their mass: 1.5 times model.negatives at the start of the schedule,
 // half of them at its end. While the model knows nothing, every neuron has to be told often that it

@@ -9,8 +9,8 @@
 namespace dslide {
 
 // Parses the INI text of a run, a checkpoint or a model file. Errors are those of ParseConfig(). A
-// version without train.normalize did not divide values, so the key is off if the text lacks it:
-// its default would change the model.
+// version without train.normalize did not divide values, and one without train.heldout trained all
+// samples, so these keys are off if the text lacks them: their defaults would change the model.
 Result<Config> ParseStoredConfig(std::string_view text, std::string_view origin);
 
 }  // namespace dslide

@@ -14,13 +14,21 @@
 namespace dslide {
 namespace {
 
-// With train.heldout = auto: the figures of fewer samples have too much noise.
+// With train.heldout = auto: the figures of fewer samples that differ have too much noise. Where
+// few inputs occur again and again, the model would miss those that are held out.
 constexpr uint32_t kLeastHeldOut = 100;
 
 constexpr uint64_t kHeldOutStream = 0x4e1d;
 
-uint64_t HashOf(const SampleView& sample, uint64_t seed) {
-  uint64_t hash = SubSeed(seed, kHeldOutStream);
+uint64_t HashOf(const SampleView& sample, const Config& config) {
+  uint64_t hash = SubSeed(config.common.seed, kHeldOutStream);
+  if (config.train.exclude_own_features) {
+    std::vector<uint32_t> ids(sample.features.begin(), sample.features.end());
+    ids.insert(ids.end(), sample.labels.begin(), sample.labels.end());
+    std::ranges::sort(ids);
+    for (const uint32_t id : ids) hash = Mix64(hash ^ id);
+    return hash;
+  }
   for (size_t i = 0; i < sample.features.size(); ++i) {
     hash = Mix64(hash ^
                  (uint64_t{sample.features[i]} << 32 | std::bit_cast<uint32_t>(sample.values[i])));
@@ -38,26 +46,27 @@ class Chooser {
     }
   }
 
-  bool full() const { return chosen_.size() >= wanted_; }
+  bool full() const { return chosen_.numbers.size() >= wanted_; }
   // Takes all of these samples, or none.
   void Take(std::span<const std::pair<uint64_t, uint32_t>> samples) {
-    if (chosen_.size() + samples.size() > wanted_) return;
+    if (chosen_.numbers.size() + samples.size() > wanted_) return;
     bool spared = true;
     for (const auto& [hash, number] : samples) {
       spared &= !data_[number].labels.empty();
       for (const uint32_t label : data_[number].labels) spared &= --left_[label] > 0;
     }
+    if (spared) ++chosen_.contents;
     for (const auto& [hash, number] : samples) {
       if (spared) {
-        chosen_.push_back(number);
+        chosen_.numbers.push_back(number);
       } else {
         for (const uint32_t label : data_[number].labels) ++left_[label];
       }
     }
   }
 
-  std::vector<uint32_t> Chosen() && {
-    std::ranges::sort(chosen_);
+  HeldOutSamples Chosen() && {
+    std::ranges::sort(chosen_.numbers);
     return std::move(chosen_);
   }
 
@@ -65,7 +74,7 @@ class Chooser {
   const Dataset& data_;
   const size_t wanted_;
   std::vector<uint32_t> left_;  // [num_labels] samples of the label that are trained
-  std::vector<uint32_t> chosen_;
+  HeldOutSamples chosen_;
 };
 
 }  // namespace
@@ -75,12 +84,15 @@ uint32_t DerivedHeldOut(uint64_t samples) {
   return static_cast<uint32_t>(std::min(std::clamp(samples / 50, kLeast, kMost), samples / 10));
 }
 
-std::vector<uint32_t> ChooseHeldOut(const Dataset& data, uint64_t seed, uint32_t wanted) {
+HeldOutSamples ChooseHeldOut(const Dataset& data, const Config& config) {
   DSLIDE_CHECK(data.drawn() == nullptr);
+  const uint32_t wanted = config.train.heldout.value_or(0);
   if (wanted == 0) return {};
   std::vector<std::pair<uint64_t, uint32_t>> hashes;  // with the samples' numbers
   hashes.reserve(data.size());
-  for (uint32_t i = 0; i < data.size(); ++i) hashes.emplace_back(HashOf(data[i], seed), i);
+  for (uint32_t i = 0; i < data.size(); ++i) {
+    hashes.emplace_back(HashOf(data[i], config), i);
+  }
   std::ranges::sort(hashes);
   Chooser chooser(data, wanted);
   for (size_t begin = 0, end; begin < hashes.size() && !chooser.full(); begin = end) {
@@ -110,10 +122,11 @@ Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::
   const bool none = !train.dev.empty() || data.drawn() != nullptr;
   if (derives) train.heldout = none ? 0 : DerivedHeldOut(data.size());
   if (*train.heldout == 0) return std::vector<uint32_t>();
-  std::vector<uint32_t> chosen = ChooseHeldOut(data, config->common.seed, *train.heldout);
-  if (derives && chosen.size() < kLeastHeldOut) {
+  auto [chosen, contents] = ChooseHeldOut(data, *config);
+  if (derives && contents < kLeastHeldOut) {
     *note = fmt::format("no samples are held out: only {} can be spared",
-                        Plural(chosen.size(), "sample"));
+                        contents < chosen.size() ? Plural(contents, "different sample")
+                                                 : Plural(chosen.size(), "sample"));
     train.heldout = 0;
     return std::vector<uint32_t>();
   }

@@ -16,13 +16,20 @@ namespace dslide {
 // above 10 %.
 uint32_t DerivedHeldOut(uint64_t samples);
 
-// Chooses at most `wanted` samples that have labels; returns their numbers, which ascend.
+struct HeldOutSamples {
+  std::vector<uint32_t> numbers;  // ascend
+  uint32_t contents = 0;          // how many of them differ
+};
+
+// Chooses at most train.heldout samples that have labels. train.heldout = auto chooses none.
 //
-// A hash of a sample's features and their values, with the seed, decides. So all machines choose
-// the same samples, samples with equal features stay together, and the order of the file has no
-// influence. Each label keeps at least one sample that is trained. REQUIRES that the samples are
-// stored.
-std::vector<uint32_t> ChooseHeldOut(const Dataset& data, uint64_t seed, uint32_t wanted);
+// A hash of a sample's content, with common.seed, decides. So all machines choose the same samples,
+// samples with equal contents stay together, and the order of the file has no influence. The
+// content is the features and their values; where feature i and label i are the same thing
+// (train.exclude_own_features), the features and labels together, since such files have a user's
+// things several times, each time divided into features and labels in another way. Each label keeps
+// at least one sample that is trained. REQUIRES that the samples are stored.
+HeldOutSamples ChooseHeldOut(const Dataset& data, const Config& config);
 
 // Chooses the held-out samples of a run, and sets train.heldout if it is auto: to 0 where train.dev
 // has the held-out samples, where samples are drawn from words or sessions, and where too few can

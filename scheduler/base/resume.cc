@@ -124,7 +124,7 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
     DSLIDE_RETURN_IF_ERROR(CheckSameSamples(*inputs, ledger.run.train_checksum));
     inputs->run = ledger.run.run;
     inputs->settings = ChosenSettings(ledger, inputs->config, *stored);
-    inputs->race = ledger.run.race;
+    inputs->open_keys = ledger.run.open_keys;
   }
   // The servers do not save a trial before it is the best one.
   const std::string& best = ledger.best_checkpoint;

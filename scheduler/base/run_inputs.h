@@ -40,9 +40,9 @@ struct RunContext {
   // `train` with these numbers, which ascend.
   const Dataset* dev = nullptr;
   std::vector<uint32_t> held_out = {};
-  std::vector<std::string> race = {};  // keys whose values are chosen by a race
-  Overrides settings = {};             // what was chosen since the run began, "section.key=value"
-  Config base = {};                    // `config` without them: members know the run by it
+  std::vector<std::string> open_keys = {};  // whose values the run may choose
+  Overrides settings = {};  // what was chosen since the run began, "section.key=value"
+  Config base = {};         // `config` without them: members know the run by it
 
   bool is_stream() const { return config.train.open_vocabulary; }
   // Samples that an epoch trains; of a stream: the segment that `train` is.

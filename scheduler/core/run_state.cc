@@ -36,7 +36,7 @@ RunInputs WithChosenSettings(RunInputs inputs) {
 Race RaceOf(RunInputs* inputs) {
   const TrainConfig& train = inputs->base.train;
   const auto epochs = static_cast<uint32_t>(train.race_share * static_cast<float>(train.epochs));
-  Race race(AxesOf(inputs->race, inputs->base), epochs);
+  Race race(AxesOf(inputs->open_keys, inputs->base), epochs);
   LedgerState& ledger = inputs->ledger;
   for (uint32_t trial = 0; trial < ledger.trials.size(); ++trial) {
     race.SetCurrent(trial, ledger.trials[trial].settings);
@@ -76,7 +76,7 @@ RunState::RunState(RunInputs run_inputs, int64_t now_ms)
   const std::string config = FormatConfig(WithoutGrowth(inputs.base));
   if (!inputs.ledger.opened || inputs.ledger.run.config != config) {
     out.Record(LedgerOpened{inputs.run, config, inputs.EpochSamples(), inputs.train_checksum,
-                            inputs.race});
+                            inputs.open_keys});
   }
 }
 

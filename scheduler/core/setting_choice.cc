@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/config/limits.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
 
@@ -20,29 +21,71 @@ void SetSettings(Overrides settings, RunContext* run) {
   run->config = *std::move(config);
 }
 
-// The next epochs are the cooldown.
-void ChooseCooldown(RunState* run, int64_t now_ms) {
-  constexpr uint32_t kEpochs = HeldOutCurve::kCooldownEpochs;
-  const HeldOutCurve& curve = run->race.curve();
-  const uint32_t done = run->pass().counted().epoch;
-  const uint32_t of = run->inputs.config.train.epochs;
-  Overrides settings = run->inputs.settings;
-  settings.push_back(fmt::format("train.epochs={}", done + kEpochs));
-  settings.push_back(fmt::format("train.schedule_epochs={}",
-                                 std::max(of, run->inputs.config.train.schedule_epochs)));
-  settings.push_back(fmt::format("train.cooldown_epochs={}", kEpochs));
-  SetSettings(std::move(settings), &run->inputs);
-  run->out.Decide(
-      fmt::format("training ends after {} of {} epochs: held-out nDCG@5 {:.2f} after epoch {}, "
-                  "{:.2f} before it; the learning rate falls to 0 in the last {}",
-                  done + kEpochs, of, 100 * curve.last(), done, 100 * curve.before(), kEpochs),
-      now_ms);
+void AddSettings(const Overrides& more, RunContext* run) {
+  Overrides settings = run->settings;
+  settings.insert(settings.end(), more.begin(), more.end());
+  SetSettings(std::move(settings), run);
 }
 
-bool CanCoolDown(const RunState& run) {
+// "held-out nDCG@5 39.72 after epoch 3, 39.66 before it".
+std::string LastGainText(const RunState& run) {
+  const HeldOutCurve& curve = run.race.curve();
+  return fmt::format("held-out nDCG@5 {:.2f} after epoch {}, {:.2f} before it", 100 * curve.last(),
+                     run.pass().counted().epoch, 100 * curve.before());
+}
+
+uint32_t ScheduledEpochs(const TrainConfig& train) {
+  return std::max(train.epochs, train.schedule_epochs);
+}
+
+// A model that learns slowly in the first half of its schedule will learn its training samples by
+// heart rather than improve. Until then dropout would cost what it gains (Liu et al., "Dropout
+// Reduces Underfitting", ICML 2023: late dropout). After epoch 4 gnd-tibkat, gnd-text and
+// linux-calls gain 4 to 6 %, and lose by it; citeulike, delicious, yso-finna-en and gowalla gain 0
+// to 2 %, and win.
+bool ShouldRaiseDropout(const RunState& run) {
+  constexpr uint32_t kFirst = 3;  // the curve of the epochs before it is uneven
+  constexpr double kSlow = 0.03;
   const TrainConfig& train = run.inputs.config.train;
-  const uint32_t epochs = run.pass().counted().epoch + HeldOutCurve::kCooldownEpochs;
-  return !train.cooldown_epochs && train.decay != Decay::kNone && epochs < train.epochs;
+  const float dropout = DropoutHidden(train);
+  const uint32_t done = run.pass().counted().epoch;
+  const bool open =
+      !train.late_dropout && std::ranges::count(run.inputs.open_keys, kDropoutKey) > 0;
+  return open && dropout > 0 && dropout < kHighDropout && done >= kFirst &&
+         2 * done <= ScheduledEpochs(train) && run.race.curve().LastGain() < kSlow;
+}
+
+void RaiseDropout(RunState* run, int64_t now_ms) {
+  run->out.Decide(
+      fmt::format("dropout of hidden units is {:.3g} from now on ({:.3g} before): {}", kHighDropout,
+                  DropoutHidden(run->inputs.config.train), LastGainText(*run)),
+      now_ms);
+  AddSettings({fmt::format("train.late_dropout={}", run->pass().counted().epoch)}, &run->inputs);
+}
+
+// Whether the next epochs should be the cooldown: it gains what the rest of the schedule would.
+bool ShouldCoolDown(const RunState& run) {
+  constexpr double kFlat = 0.015;
+  const TrainConfig& train = run.inputs.config.train;
+  const uint32_t done = run.pass().counted().epoch;
+  return !train.cooldown_epochs && train.decay != Decay::kNone &&
+         2 * done >= ScheduledEpochs(train) &&
+         done + HeldOutCurve::kCooldownEpochs < train.epochs && run.race.curve().LastGain() < kFlat;
+}
+
+void BeginCooldown(RunState* run, int64_t now_ms) {
+  constexpr uint32_t kEpochs = HeldOutCurve::kCooldownEpochs;
+  const TrainConfig& train = run->inputs.config.train;
+  const uint32_t epochs = run->pass().counted().epoch + kEpochs;
+  run->out.Decide(
+      fmt::format("training ends after {} of {} epochs: {}; the learning rate falls to 0 in the "
+                  "last {}",
+                  epochs, train.epochs, LastGainText(*run), kEpochs),
+      now_ms);
+  AddSettings({fmt::format("train.epochs={}", epochs),
+               fmt::format("train.schedule_epochs={}", ScheduledEpochs(train)),
+               fmt::format("train.cooldown_epochs={}", kEpochs)},
+              &run->inputs);
 }
 
 // Begins the next trial, or returns to the best one. The best trial is saved before another begins.
@@ -84,8 +127,12 @@ void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) 
   run->totals.last_held_out = result;
   const std::vector<std::string> found = run->race.ResultLines();
   for (size_t i = judged; i < found.size(); ++i) run->out.Decide(found[i], now_ms);
-  if (run->race.settled() && CanCoolDown(*run) && run->race.curve().StoppedRising()) {
-    ChooseCooldown(run, now_ms);
+  if (run->race.settled() && run->race.curve().size() > 1) {
+    if (ShouldRaiseDropout(*run)) {
+      RaiseDropout(run, now_ms);
+    } else if (ShouldCoolDown(*run)) {
+      BeginCooldown(run, now_ms);
+    }
   }
   run->out.ShowEvaluation(std::move(result), {});
 }

@@ -46,7 +46,7 @@ struct LedgerOpened {
   std::string config;  // effective configuration, INI text
   uint64_t train_samples = 0;
   uint64_t train_checksum = 0;
-  std::vector<std::string> race = {};  // keys whose values are chosen by a race, "section.key"
+  std::vector<std::string> open_keys = {};  // "section.key", whose values the run may choose
   bool operator==(const LedgerOpened&) const = default;
 };
 // A slot plan, with the servers' incarnations. If it begins a generation, the LedgerRestored before

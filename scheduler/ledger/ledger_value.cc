@@ -54,8 +54,8 @@ Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> StringsOrNone(
 
 Event Build(FlatBufferBuilder& to, const LedgerOpened& e) {
   const auto config = StringOrNone(to, e.config);
-  const auto race = StringsOrNone(to, e.race);
-  return ledger::CreateOpened(to, e.run.value, config, e.train_samples, e.train_checksum, race)
+  const auto open_keys = StringsOrNone(to, e.open_keys);
+  return ledger::CreateOpened(to, e.run.value, config, e.train_samples, e.train_checksum, open_keys)
       .Union();
 }
 
@@ -135,7 +135,7 @@ std::vector<uint32_t> Numbers(const flatbuffers::Vector<uint32_t>* v) {
 
 LedgerEntry Read(const ledger::Opened& e) {
   return LedgerOpened{
-      {e.run_id()}, Text(e.config()), e.train_samples(), e.train_checksum(), Texts(e.race())};
+      {e.run_id()}, Text(e.config()), e.train_samples(), e.train_checksum(), Texts(e.open_keys())};
 }
 
 LedgerEntry Read(const ledger::Planned& e) {

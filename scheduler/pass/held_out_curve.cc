@@ -23,9 +23,10 @@ double HeldOutCurve::Mean(const std::vector<float>& ndcg) {
          static_cast<double>(std::max<size_t>(1, ndcg.size()));
 }
 
-bool HeldOutCurve::StoppedRising() const {
-  DSLIDE_CHECK(!points_.empty());
-  return points_.size() > 1 && last() <= before();
+double HeldOutCurve::LastGain() const {
+  DSLIDE_CHECK(points_.size() > 1);
+  const double was = before();
+  return was > 0 ? last() / was - 1 : last() > 0 ? 1 : 0;
 }
 
 }  // namespace dslide

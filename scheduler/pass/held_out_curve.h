@@ -1,5 +1,4 @@
-// How good the model is on the held-out samples from epoch to epoch, and when that ends the
-// training.
+// How good the model is on the held-out samples from epoch to epoch.
 //
 // Pure; used by the scheduler's thread only.
 #pragma once
@@ -19,8 +18,8 @@ class HeldOutCurve {
   // more, which a rollback has made invalid.
   void Add(uint32_t epochs, std::vector<float> ndcg);
 
-  // Whether the last epoch has not made the model better. REQUIRES epochs() > 0.
-  bool StoppedRising() const;
+  // By which share of what it was before the last epoch has raised the mean. REQUIRES size() > 1.
+  double LastGain() const;
 
   size_t size() const { return points_.size(); }
   // nDCG of each held-out sample after so many epochs; null: not measured.

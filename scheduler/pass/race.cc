@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/base/plural.h"
+#include "common/config/limits.h"
 
 namespace dslide {
 namespace {
@@ -20,7 +21,6 @@ constexpr double kBetter = 1.0;
 constexpr double kWorse = 2.0;
 constexpr double kFarBehind = 0.25;
 
-constexpr char kDropoutKey[] = "train.dropout_hidden";
 constexpr char kRateKey[] = "train.learning_rate";
 
 struct Difference {
@@ -59,7 +59,7 @@ std::string ValueIn(const Overrides& settings, const RaceAxis& axis) {
 
 }  // namespace
 
-std::vector<std::string> KeysToRace(const Config& asked) {
+std::vector<std::string> OpenKeys(const Config& asked) {
   std::vector<std::string> keys;
   if (!asked.train.dropout_hidden) keys.push_back(kDropoutKey);
   if (asked.train.learning_rate == 0.0f) keys.push_back(kRateKey);
@@ -71,10 +71,11 @@ std::vector<RaceAxis> AxesOf(const std::vector<std::string>& keys, const Config&
   for (const std::string& key : keys) {
     RaceAxis axis{key, "", {}};
     if (key == kDropoutKey) {
-      constexpr float kHigh = 0.5f;
       const float dropout = DropoutHidden(resolved.train);
       axis.own = fmt::format("{:.3g}", dropout);
-      if (dropout > 0 && dropout < kHigh) axis.values = {fmt::format("{:.3g}", kHigh)};
+      if (dropout > 0 && dropout < kHighDropout) {
+        axis.values = {fmt::format("{:.3g}", kHighDropout)};
+      }
     } else if (key == kRateKey) {
       const float rate = resolved.train.learning_rate;
       axis.own = fmt::format("{:.3g}", rate);

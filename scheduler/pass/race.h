@@ -30,12 +30,15 @@ struct RaceAxis {
   std::vector<std::string> values;
 };
 
-// The keys that a race chooses values for, "section.key", in the order in which they are tried:
-// those that are left open. `asked`: the run's configuration before what is left open was derived.
-std::vector<std::string> KeysToRace(const Config& asked);
+// The keys that a run may choose values for, "section.key", in the order in which a race tries
+// them: those that are left open. `asked`: the run's configuration before what is left open was
+// derived.
+std::vector<std::string> OpenKeys(const Config& asked);
 // The axes of `keys`, without the keys that have no values to try. `resolved`: the run's
 // configuration.
 std::vector<RaceAxis> AxesOf(const std::vector<std::string>& keys, const Config& resolved);
+
+inline constexpr char kDropoutKey[] = "train.dropout_hidden";
 
 class Race {
  public:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/data/measures/data_facts.h"
 #include "common/data/measures/metrics.h"
 #include "common/data/measures/sample_lengths.h"
 #include "common/run/dense_layers.h"
@@ -76,7 +77,9 @@ std::string StartRecord(const RunContext& run, double time) {
   json["held_out_samples"] = run.HeldOutSamples();
   json["test_samples"] = run.test == nullptr ? 0 : run.test->size();
   if (run.train != nullptr) {
-    json["label_repeats"] = LabelRepeats(*run.train);
+    const DataFacts facts = DataFactsOf(*run.train, run.PassSamples());
+    json["label_repeats"] = facts.label_repeats;
+    json["median_label_samples"] = facts.median_label;
     json["median_length"] = MedianLength(*run.train);
   }
   return json.dump();

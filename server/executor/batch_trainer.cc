@@ -89,7 +89,8 @@ Body BatchTrainer::Embed(Incarnation sender, const EmbedRequest& request) {
 // Dropout of hidden units, here and not where h is formed: zeros cost next to nothing on the wire.
 // All executors leave out the same units of a batch.
 void BatchTrainer::DropUnits(uint64_t batch_number, PartialSum* partial) const {
-  const float drop = DropoutHidden(config_.train);
+  const uint64_t per_epoch = std::max<uint64_t>(1, BatchesPerEpoch(config_.train, train_samples_));
+  const float drop = DropoutIn(config_.train, batch_number / per_epoch);
   if (drop == 0) return;
   Random random(SubSeed(SubSeed(config_.common.seed, kHiddenDropoutStream), batch_number));
   const auto below = static_cast<uint32_t>(std::lround(drop * 0x1p16f));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/config/limits.h"
 #include "common/math/kernels.h"
 #include "common/run/combine.h"
 #include "server/gate/request_bytes.h"
@@ -61,7 +62,8 @@ float LargestNorm(const SparseRows& rows) {
 // The largest element that a sum of the servers' replies can have.
 float MostSummed(const ServerSeat& seat) {
   const auto servers = static_cast<float>(std::max<size_t>(1, seat.plan.servers.size()));
-  return 2 * kMostReplied * servers / (1.0f - DropoutHidden(seat.config.train));
+  const float dropout = std::max(DropoutHidden(seat.config.train), kHighDropout);
+  return 2 * kMostReplied * servers / (1.0f - dropout);
 }
 
 // What a request asks about without changing the model: which batch, and for what kind of reply. An

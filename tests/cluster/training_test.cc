@@ -147,7 +147,7 @@ TEST_CASE("held-out samples of a file of their own, without a test file") {
   CHECK(run.Run("dslide", {"status", run.run_directory()}) == 2);
   CHECK(Contains(run.last_errors(), "--output report.html` shows"));
   TestRun race;
-  const auto blind = race.Train({"--set", "train.race_share=0.5"});
+  const auto blind = race.Train({"--set", "train.race_share=0.5", "--set", "train.heldout=0"});
   CHECK(blind->Wait() == 2);
   CHECK(Contains(blind->Errors(), "trials are compared on held-out samples"));
   TestRun both;

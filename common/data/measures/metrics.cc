@@ -11,16 +11,6 @@
 
 namespace dslide {
 
-double LabelRepeats(const Dataset& train) {
-  double sum = 0, squares = 0;
-  for (const LabelCount& label : CountLabels(train)) {
-    const auto n = static_cast<double>(label.count);
-    sum += n;
-    squares += n * n;
-  }
-  return sum == 0 ? 0 : squares / sum;
-}
-
 InversePropensities::InversePropensities(const Dataset& train, double a, double b) : known_(true) {
   if (train.size() == 0) return;
   const double c = (std::log(static_cast<double>(train.size())) - 1.0) * std::pow(b + 1.0, a);

@@ -46,10 +46,6 @@ class InversePropensities {
   bool known_ = false;
 };
 
-// How often a label of the data occurs, in the mean over all labels of all samples: sum of n_l^2
-// over sum of n_l. 0 without labels.
-double LabelRepeats(const Dataset& train);
-
 // Accumulates metrics over samples, in any order. Not thread-safe.
 class RankingEvaluator {
  public:

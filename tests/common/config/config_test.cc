@@ -55,7 +55,7 @@ Config UnusualConfig() {
   c.train.data = "/srv/with space/träin#=1.txt.gz";
   c.train.test = "[test]";
   c.train.dev = "dev # 1";
-  c.train.heldout.reset();
+  c.train.heldout = 7;
   c.train.label_names = "names;1";
   c.train.min_label_samples = 4;
   c.train.segment_samples = 36;
@@ -66,6 +66,7 @@ Config UnusualConfig() {
   c.train.epochs = 3;
   c.train.schedule_epochs = 12;
   c.train.cooldown_epochs = 2;
+  c.train.late_dropout = 3;
   c.train.race_share = 0.75f;
   c.train.batch = 1;
   c.train.optimizer = OptimizerKind::kSgd;

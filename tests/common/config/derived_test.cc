@@ -240,6 +240,45 @@ TEST_CASE("config: words and sessions have linear hidden units and nothing left 
   CHECK(chosen.model.activation == Activation::kRelu);
 }
 
+TEST_CASE("config: dropout by how many samples most labels have") {
+  const auto dropout = [](uint64_t median_label, const std::string& text = "") {
+    Config config = Parsed(text);
+    ResolveConfig(1000, 5000, &config, {.median_label = median_label});
+    return config.train.dropout_hidden;
+  };
+  CHECK(dropout(0) == 0.1f);
+  CHECK(dropout(9) == 0.1f);
+  CHECK(dropout(10) == 0.5f);
+  CHECK(dropout(10, "[train]\ndropout_hidden = 0.2\n") == 0.2f);
+  CHECK(dropout(10, "[text]\nformat = words\n") == 0.0f);
+  CHECK(dropout(10, "[model]\nneurons = centroids\n") == 0.0f);
+}
+
+TEST_CASE("config: a lower rate where a user's own things do not count") {
+  Config config, own = Parsed("[train]\nexclude_own_features = true\n");
+  ResolveConfig(1000, 5000, &config);
+  ResolveConfig(1000, 5000, &own);
+  CHECK(own.train.learning_rate == config.train.learning_rate / 2);
+}
+
+TEST_CASE(
+    "config: nothing is left to held-out samples where there are none, or nothing to choose") {
+  const auto decided = [](const std::string& text) {
+    Config config = Parsed(text);
+    ResolveConfig(1000, 5000, &config);
+    return std::pair(config.train.late_dropout, config.train.cooldown_epochs);
+  };
+  const auto open = std::pair(std::optional<uint32_t>(), std::optional<uint32_t>());
+  const auto none = std::pair(std::optional(0u), std::optional(0u));
+  CHECK(decided("") == open);
+  CHECK(decided("[train]\nheldout = 0\n") == none);
+  CHECK(decided("[train]\nheldout = 0\ndev = dev.txt\n") == open);
+  CHECK(decided("[model]\nneurons = centroids\n") == none);
+  CHECK(decided("[train]\nopen_vocabulary = true\n") == none);
+  CHECK(decided("[train]\nheldout = 0\nlate_dropout = 3\n") ==
+        std::pair(std::optional(3u), std::optional(0u)));
+}
+
 TEST_CASE("config: neurons of rare labels are centroids") {
   const auto resolved = [](uint32_t labels, double repeats, Config config = {}) {
     ResolveConfig(1000, labels, &config, {.label_repeats = repeats});
@@ -335,10 +374,11 @@ TEST_CASE(
   CHECK(unknown.train.normalize == 1.0f);
 }
 
-TEST_CASE("config: a stored configuration without train.normalize is of a run without a scale") {
+TEST_CASE("config: a stored configuration without keys that change the model has them off") {
   const Result<Config> old = ParseStoredConfig("[train]\nbatch = 64\n", "a manifest");
   REQUIRE(old.ok());
   CHECK(old->train.normalize == 1.0f);
+  CHECK(old->train.heldout == 0);
   const Result<Config> scaled = ParseStoredConfig("[train]\nnormalize = 139.6\n", "a manifest");
   REQUIRE(scaled.ok());
   CHECK(scaled->train.normalize == 139.6f);

@@ -101,6 +101,18 @@ TEST_CASE("schedule: the beginning of a longer one, then a cooldown") {
   CHECK(rate(25) == doctest::Approx(0.2));
 }
 
+TEST_CASE("schedule: late dropout") {
+  TrainConfig train;
+  CHECK(DropoutIn(train, 5) == 0.1f);
+  train.dropout_hidden = 0.2f;
+  train.late_dropout = 3;
+  CHECK(DropoutIn(train, 2) == 0.2f);
+  CHECK(DropoutIn(train, 3) == 0.5f);
+  CHECK(DropoutIn(train, 9) == 0.5f);
+  train.late_dropout = 0;
+  CHECK(DropoutIn(train, 9) == 0.2f);
+}
+
 TEST_CASE("schedule: which epochs form centroids, and what the others take") {
   Config config;
   const auto epochs = [&](uint32_t count) {

@@ -39,6 +39,15 @@ std::vector<Sample> Sorted(uint32_t count, uint32_t labels) {
   return samples;
 }
 
+std::vector<uint32_t> Chosen(const Dataset& data, uint64_t seed, uint32_t wanted,
+                             bool exclude_own_features = false) {
+  Config config;
+  config.common.seed = seed;
+  config.train.heldout = wanted;
+  config.train.exclude_own_features = exclude_own_features;
+  return ChooseHeldOut(data, config).numbers;
+}
+
 TEST_CASE("held out: two percent, within bounds") {
   CHECK(DerivedHeldOut(100'000) == 2000);
   CHECK(DerivedHeldOut(10'000'000) == 5000);
@@ -49,7 +58,7 @@ TEST_CASE("held out: two percent, within bounds") {
 
 TEST_CASE("held out: of a file that is sorted by label samples of all labels") {
   const Dataset data = DataOf(Sorted(5000, 20));
-  const auto chosen = ChooseHeldOut(data, 1, 500);
+  const auto chosen = Chosen(data, 1, 500);
   REQUIRE(chosen.size() == 500);
   CHECK(std::ranges::is_sorted(chosen));
   std::map<uint32_t, int> by_label;
@@ -59,8 +68,8 @@ TEST_CASE("held out: of a file that is sorted by label samples of all labels") {
     CHECK(count > 5);
     CHECK(count < 60);
   }
-  CHECK(chosen == ChooseHeldOut(data, 1, 500));
-  CHECK(chosen != ChooseHeldOut(data, 2, 500));
+  CHECK(chosen == Chosen(data, 1, 500));
+  CHECK(chosen != Chosen(data, 2, 500));
 }
 
 TEST_CASE("held out: the order of the file does not matter") {
@@ -73,20 +82,44 @@ TEST_CASE("held out: the order of the file does not matter") {
     return chosen;
   };
   const Dataset before = DataOf(samples);
-  const auto chosen = features(before, ChooseHeldOut(before, 1, 100));
+  const auto chosen = features(before, Chosen(before, 1, 100));
   std::ranges::reverse(samples);
   const Dataset after = DataOf(samples);
-  CHECK(features(after, ChooseHeldOut(after, 1, 100)) == chosen);
+  CHECK(features(after, Chosen(after, 1, 100)) == chosen);
 }
 
 TEST_CASE("held out: samples with equal features stay together") {
   std::vector<Sample> samples;
   for (uint32_t i = 0; i < 900; ++i) samples.push_back({{i % 7}, {i / 3}});
-  const auto chosen = ChooseHeldOut(DataOf(samples), 1, 91);
+  const auto chosen = Chosen(DataOf(samples), 1, 91);
   CHECK(chosen.size() == 90);
   std::map<uint32_t, int> by_group;
   for (const uint32_t number : chosen) by_group[number / 3]++;
   for (const auto& [group, count] : by_group) CHECK(count == 3);
+}
+
+TEST_CASE("held out: the divisions of a user's things into features and labels stay together") {
+  // 100 users with eight things each, one of which is the label; seven divisions of each user.
+  std::vector<Sample> samples;
+  for (uint32_t user = 0; user < 100; ++user) {
+    for (uint32_t label = 0; label < 7; ++label) {
+      std::vector<uint32_t> features;
+      for (uint32_t i = 0; i < 8; ++i) {
+        if (i != label) features.push_back(user + i * i);
+      }
+      samples.push_back({{user + label * label}, features});
+    }
+  }
+  const Dataset data = DataOf(samples);
+  const auto users = [](const std::vector<uint32_t>& chosen) {
+    std::map<uint32_t, int> count;
+    for (const uint32_t number : chosen) count[number / 7]++;
+    return count;
+  };
+  const auto chosen = users(Chosen(data, 1, 70, true));
+  CHECK(chosen.size() == 10);
+  for (const auto& [user, count] : chosen) CHECK(count == 7);
+  CHECK(users(Chosen(data, 1, 70)).size() > 30);
 }
 
 TEST_CASE("held out: each label keeps a sample, and samples without labels are trained") {
@@ -95,7 +128,7 @@ TEST_CASE("held out: each label keeps a sample, and samples without labels are t
   for (uint32_t i = 0; i < 100; ++i) samples.push_back({{i}, {i}});
   for (uint32_t i = 0; i < 3; ++i) samples.push_back({{100}, {100 + i}});
   for (uint32_t i = 0; i < 50; ++i) samples.push_back({{}, {200 + i}});
-  const auto chosen = ChooseHeldOut(DataOf(samples), 1, 50);
+  const auto chosen = Chosen(DataOf(samples), 1, 50);
   CHECK(chosen.size() == 2);
   for (const uint32_t number : chosen) CHECK((number >= 100 && number < 103));
 }
@@ -112,12 +145,19 @@ std::string Held(const Dataset& data, const std::string& keys) {
 
 TEST_CASE("held out: by the configuration, with a line where fewer can be spared") {
   const Dataset many = DataOf(Sorted(2000, 20));
-  CHECK(Held(many, "") == "0 of 0 ");
+  CHECK(Held(many, "heldout = 0\n") == "0 of 0 ");
+  CHECK(Held(many, "") == "200 of 200 200 samples are held out, 1800 trained");
   CHECK(Held(many, "heldout = auto\n") == "200 of 200 200 samples are held out, 1800 trained");
   CHECK(Held(many, "heldout = 30\n") == "30 of 30 30 samples are held out, 1970 trained");
   CHECK(Held(DataOf(Sorted(300, 3)), "heldout = auto\n") ==
         "0 of 0 no samples are held out: only 30 samples can be spared");
   CHECK(Held(many, "heldout = auto\ndev = dev.txt\n") == "0 of 0 ");
+  std::vector<Sample> repeated;  // 20 inputs, 200 samples of each
+  for (uint32_t i = 0; i < 4000; ++i) repeated.push_back({{i % 7}, {i % 20}});
+  CHECK(Held(DataOf(repeated), "heldout = auto\n") ==
+        "0 of 0 no samples are held out: only 2 different samples can be spared");
+  CHECK(Held(DataOf(repeated), "heldout = 400\n") ==
+        "400 of 400 400 samples are held out, 3600 trained");
   CHECK(Held(many, "heldout = 5\ndev = dev.txt\n") ==
         "train.heldout = 5: the held-out samples are those of train.dev; leave one of the two out");
   std::vector<Sample> rare = Sorted(2000, 2000);  // a sample each
@@ -138,7 +178,7 @@ TEST_CASE("held out: by the configuration, with a line where fewer can be spared
 
 TEST_CASE("held out: which samples is part of the protocol") {
   // A worker that has the file has to leave out the same ones, whatever its version.
-  CHECK(ChooseHeldOut(DataOf(Sorted(40, 2)), 1, 5) == std::vector<uint32_t>{0, 20, 23, 31, 38});
+  CHECK(Chosen(DataOf(Sorted(40, 2)), 1, 5) == std::vector<uint32_t>{0, 20, 23, 31, 38});
 }
 
 }  // namespace

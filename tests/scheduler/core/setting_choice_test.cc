@@ -1,5 +1,6 @@
 // Settings that a run chooses from its held-out samples. The fake workers predict the same after
 // every epoch, so no epoch improves the model.
+#include "common/config/limits.h"
 #include "tests/scheduler/support/fake_cluster.h"
 
 namespace dslide::setting_choice_test {
@@ -8,8 +9,10 @@ namespace {
 using Phase = SchedulerCore::Phase;
 
 constexpr int64_t kLostMs = 8000;  // a silence that no member survives
-const std::vector<std::string> kChosen = {"train.epochs=4", "train.schedule_epochs=6",
+const std::vector<std::string> kChosen = {"train.epochs=5", "train.schedule_epochs=6",
                                           "train.cooldown_epochs=2"};
+
+const std::vector<std::string> kKeys = {"train.dropout_hidden", "train.learning_rate"};
 
 Config SixEpochs() {
   Config config = RunConfig();
@@ -20,16 +23,31 @@ Config SixEpochs() {
   return config;
 }
 
-// The second epoch is evaluated.
+// The third epoch is evaluated, at the middle of the schedule.
 void TrainToTheChoice(FakeCluster* run) {
   run->HoldOut({20});
   run->Start();
-  while (run->epochs_done.size() < 2) REQUIRE(run->Work(11));
+  while (run->epochs_done.size() < 3) REQUIRE(run->Work(11));
   while (run->core().phase() == Phase::kEvaluating) REQUIRE(run->Work(11));
 }
 
+// False: the scheduler has died.
+bool TrainToTheEnd(FakeCluster* run, uint64_t worker) {
+  for (int idle = 0; run->core().phase() != Phase::kFinished;) {
+    if (run->died) return false;
+    if (run->Work(worker)) {
+      idle = 0;
+    } else {
+      REQUIRE(++idle < 100);
+      run->Tick();
+      run->Wait(100);
+    }
+  }
+  return !run->died;
+}
+
 void FinishAndCheck(FakeCluster* run, uint32_t epochs, uint64_t worker = 11) {
-  run->WorkAll(worker);
+  REQUIRE(TrainToTheEnd(run, worker));
   REQUIRE(run->core().phase() == Phase::kFinished);
   CHECK(run->core().outcome().ok());
   CHECK(run->ledger.epoch == epochs);
@@ -48,13 +66,13 @@ TEST_CASE("setting choice: training ends soon after held-out samples show no gai
   run.Tick();
   CHECK(run.PlanOf(1).settings == kChosen);
   CHECK(run.PlanOf(11).settings == kChosen);
-  CHECK(run.Noticed("training ends after 4 of 6 epochs"));
+  CHECK(run.Noticed("training ends after 5 of 6 epochs"));
   CHECK(run.core().run().config.train.cooldown_epochs == 2);
-  FinishAndCheck(&run, 4);
+  FinishAndCheck(&run, 5);
   CHECK(run.core().run().base.train.epochs == 6);
   const Result<Config> saved = ParseConfig(run.manifests.back().config, "a manifest");
   REQUIRE(saved.ok());
-  CHECK(saved->train.epochs == 4);
+  CHECK(saved->train.epochs == 5);
 }
 
 TEST_CASE("setting choice: nothing where the schedule is given") {
@@ -70,10 +88,10 @@ TEST_CASE("setting choice: nothing where the schedule is given") {
 
 TEST_CASE("setting choice: nothing in the last epochs, which are a cooldown's") {
   Config config = SixEpochs();
-  config.train.epochs = 4;
+  config.train.epochs = 5;
   FakeCluster run(config);
   TrainToTheChoice(&run);
-  FinishAndCheck(&run, 4);
+  FinishAndCheck(&run, 5);
   CHECK(run.core().plan().settings.empty());
 }
 
@@ -87,7 +105,7 @@ TEST_CASE("setting choice: a scheduler that dies finds in the ledger what was ch
   }
   run.Restart();
   run.Join(12, Role::kWorker);
-  FinishAndCheck(&run, 4, 12);
+  FinishAndCheck(&run, 5, 12);
   CHECK(run.core().plan().settings == kChosen);
 }
 
@@ -100,7 +118,42 @@ TEST_CASE("setting choice: going back to a checkpoint takes no choice back") {
   run.Wait(kLostMs);
   run.Join(3, Role::kServer);
   CHECK(run.PlanOf(3).settings == kChosen);
-  FinishAndCheck(&run, 4);
+  FinishAndCheck(&run, 5);
+}
+
+TEST_CASE("setting choice: dropout rises where epochs gain little, then training ends") {
+  Config config = SixEpochs();
+  config.train.epochs = 9;
+  SUBCASE("asynchronous") {}
+  SUBCASE("synchronous") { config.train.staleness = 0; }
+  FakeCluster run(config);
+  run.LeaveOpen(kKeys);
+  TrainToTheChoice(&run);
+  run.Tick();
+  CHECK(run.PlanOf(1).settings == std::vector<std::string>{"train.late_dropout=3"});
+  CHECK(run.Noticed("dropout of hidden units is 0.5 from now on (0.1 before)"));
+  FinishAndCheck(&run, 7);
+  CHECK(run.core().plan().settings ==
+        std::vector<std::string>{"train.late_dropout=3", "train.epochs=7",
+                                 "train.schedule_epochs=9", "train.cooldown_epochs=2"});
+}
+
+TEST_CASE("setting choice: dropout stays where it may not rise") {
+  Config config = SixEpochs();
+  config.train.epochs = 9;
+  config.train.cooldown_epochs = 0;
+  std::vector<std::string> open = kKeys;
+  SUBCASE("the user has set it") { open = {"train.learning_rate"}; }
+  SUBCASE("it is high") { config.train.dropout_hidden = kHighDropout; }
+  SUBCASE("there is none") { config.train.dropout_hidden = 0.0f; }
+  SUBCASE("the user says when it rises") { config.train.late_dropout = 8; }
+  SUBCASE("the third epoch is in the second half") { config.train.epochs = 5; }
+  const uint32_t epochs = config.train.epochs;
+  FakeCluster run(config);
+  run.LeaveOpen(open);
+  TrainToTheChoice(&run);
+  FinishAndCheck(&run, epochs);
+  CHECK(run.core().plan().settings.empty());
 }
 
 // Twelve epochs, of which trials of three each may take six; no trial is better than the run's own
@@ -110,24 +163,8 @@ Config Racing() {
   config.train.epochs = 12;
   config.train.race_share = 0.5f;
   config.train.cooldown_epochs = 0;
+  config.train.late_dropout = 0;
   return config;
-}
-
-const std::vector<std::string> kKeys = {"train.dropout_hidden", "train.learning_rate"};
-
-// False: the scheduler has died.
-bool TrainToTheEnd(FakeCluster* run, uint64_t worker) {
-  for (int idle = 0; run->core().phase() != Phase::kFinished;) {
-    if (run->died) return false;
-    if (run->Work(worker)) {
-      idle = 0;
-    } else {
-      REQUIRE(++idle < 100);
-      run->Tick();
-      run->Wait(100);
-    }
-  }
-  return !run->died;
 }
 
 void CheckRaced(const FakeCluster& run) {
@@ -151,7 +188,7 @@ TEST_CASE("setting choice: trials of the race, and back to the run's own configu
   SUBCASE("synchronous") { config.train.staleness = 0; }
   FakeCluster run(config);
   run.HoldOut({20});
-  run.RaceFor(kKeys);
+  run.LeaveOpen(kKeys);
   run.Start();
   REQUIRE(TrainToTheEnd(&run, 11));
   CHECK(run.core().outcome().ok());
@@ -169,7 +206,7 @@ TEST_CASE("setting choice: the scheduler dies anywhere in a race") {
   for (uint64_t dies_after = 40; dies_after < 4000; dies_after += 41) {
     FakeCluster run(Racing());
     run.HoldOut({20});
-    run.RaceFor(kKeys);
+    run.LeaveOpen(kKeys);
     run.Start();
     run.dies_after = dies_after;
     uint64_t worker = 11;
@@ -188,7 +225,7 @@ TEST_CASE("setting choice: the scheduler dies anywhere in a race") {
 // The second trial has begun, and is not over.
 void TrainIntoTrial(FakeCluster* run) {
   run->HoldOut({20});
-  run->RaceFor(kKeys);
+  run->LeaveOpen(kKeys);
   run->Start();
   while (!run->Noticed("trial 2 begins")) REQUIRE(run->Work(11));
   run->Tick();

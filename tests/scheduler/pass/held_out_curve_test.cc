@@ -4,16 +4,19 @@
 
 namespace dslide {
 
-TEST_CASE("held-out curve: it has stopped rising where an epoch made nothing better") {
+TEST_CASE("held-out curve: what the last epoch has gained") {
   HeldOutCurve curve;
-  curve.Add(1, {0.1f, 0.3f});
-  CHECK(curve.last() == doctest::Approx(0.2));
-  CHECK_FALSE(curve.StoppedRising());  // there is nothing to compare with
-  curve.Add(2, {0.125f, 0.375f});
-  CHECK_FALSE(curve.StoppedRising());
-  curve.Add(3, {0.25f, 0.25f});
-  CHECK(curve.StoppedRising());
-  CHECK(curve.before() == curve.last());
+  curve.Add(1, {0.0f, 0.0f});
+  CHECK(curve.last() == 0);
+  curve.Add(2, {0.0f, 0.0f});
+  CHECK(curve.LastGain() == 0);
+  curve.Add(3, {0.1f, 0.3f});
+  CHECK(curve.LastGain() == 1);
+  curve.Add(4, {0.25f, 0.25f});
+  CHECK(curve.LastGain() == doctest::Approx(0.25));
+  curve.Add(5, {0.2f, 0.2f});
+  CHECK(curve.LastGain() == doctest::Approx(-0.2));
+  CHECK(curve.before() == doctest::Approx(0.25));
 }
 
 TEST_CASE("held-out curve: what training has gone back behind is forgotten") {
@@ -23,7 +26,6 @@ TEST_CASE("held-out curve: what training has gone back behind is forgotten") {
   curve.Add(3, {0.6f});
   curve.Add(2, {0.4f});
   CHECK(curve.size() == 2);
-  CHECK_FALSE(curve.StoppedRising());
   CHECK(curve.before() == doctest::Approx(0.2));
   curve.Add(1, {0.3f});
   CHECK(curve.size() == 1);

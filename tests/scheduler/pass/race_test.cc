@@ -106,17 +106,16 @@ TEST_CASE("race: the keys that are left open, and what is tried") {
   Config asked, resolved;
   resolved.train.learning_rate = 0.05f;
   resolved.train.dropout_hidden = 0.1f;
-  CHECK(KeysToRace(asked) ==
-        std::vector<std::string>{"train.dropout_hidden", "train.learning_rate"});
-  const std::vector<RaceAxis> axes = AxesOf(KeysToRace(asked), resolved);
+  CHECK(OpenKeys(asked) == std::vector<std::string>{"train.dropout_hidden", "train.learning_rate"});
+  const std::vector<RaceAxis> axes = AxesOf(OpenKeys(asked), resolved);
   REQUIRE(axes.size() == 2);
   CHECK(axes[0].values == std::vector<std::string>{"0.5"});
   CHECK(axes[1].own == "0.05");
   CHECK(axes[1].values == std::vector<std::string>{"0.025", "0.0125"});
   asked.train.learning_rate = 0.05f;
-  CHECK(KeysToRace(asked) == std::vector<std::string>{"train.dropout_hidden"});
+  CHECK(OpenKeys(asked) == std::vector<std::string>{"train.dropout_hidden"});
   resolved.train.dropout_hidden = 0.0f;  // words
-  CHECK(AxesOf(KeysToRace(asked), resolved).empty());
+  CHECK(AxesOf(OpenKeys(asked), resolved).empty());
 }
 
 }  // namespace dslide

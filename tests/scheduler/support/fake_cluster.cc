@@ -160,7 +160,7 @@ void FakeCluster::MakeCore() {
   RunInputs inputs{config_,         {77}, &train_, with_test_ ? &test_ : nullptr, "/checkpoints",
                    Checksum(train_)};
   inputs.held_out = held_out_;
-  inputs.race = race_;
+  inputs.open_keys = open_keys_;
   inputs.ledger = ledger;
   inputs.settings = ledger.plan.settings;
   inputs.keyed = keyed;
@@ -179,8 +179,8 @@ void FakeCluster::MakeCore() {
   core_ = std::make_unique<SchedulerCore>(std::move(inputs), now);
 }
 
-void FakeCluster::RaceFor(std::vector<std::string> keys) {
-  race_ = std::move(keys);
+void FakeCluster::LeaveOpen(std::vector<std::string> keys) {
+  open_keys_ = std::move(keys);
   MakeCore();
 }
 

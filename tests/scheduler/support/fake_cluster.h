@@ -55,8 +55,8 @@ class FakeCluster {
 
   // These samples are not trained, but evaluated. REQUIRES that nobody has joined.
   void HoldOut(std::vector<uint32_t> numbers);
-  // A race chooses the values of these keys. REQUIRES that nobody has joined.
-  void RaceFor(std::vector<std::string> keys);
+  // The run may choose the values of these keys. REQUIRES that nobody has joined.
+  void LeaveOpen(std::vector<std::string> keys);
 
   // The scheduler dies, and a new life begins from its ledger and the checkpoints. Servers that
   // live join again; workers have to be made anew.
@@ -141,7 +141,7 @@ class FakeCluster {
   bool with_test_;
   Dataset train_, test_;
   std::vector<uint32_t> held_out_;
-  std::vector<std::string> race_;
+  std::vector<std::string> open_keys_;
   std::unique_ptr<SchedulerCore> core_;
   std::optional<Manifest> resume_;
   uint64_t sequence_ = 0;

@@ -112,8 +112,7 @@ SimSetup DrawSetup(uint64_t variant) {
   ResolveConfig(features, labels, &setup.config);
   setup.config.train.heldout =
       random.Below(3) == 0 ? static_cast<uint32_t>(1 + random.Below(9)) : 0;
-  setup.held_out =
-      ChooseHeldOut(setup.train.data, setup.config.common.seed, *setup.config.train.heldout);
+  setup.held_out = ChooseHeldOut(setup.train.data, setup.config).numbers;
   return setup;
 }
 

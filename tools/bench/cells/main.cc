@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/app/executable.h"
+#include "common/data/measures/data_facts.h"
 #include "common/text/samples.h"
 #include "tools/bench/cells/study.h"
 
@@ -89,7 +90,7 @@ Result<Config> ConfigFor(const ParsedArguments& arguments, const Dataset& train,
   Result<Config> config = LoadConfig("", overrides);
   DSLIDE_RETURN_IF_ERROR(config);
   ResolveConfig(train.num_features(), train.num_labels(), &*config,
-                {train.size(), LabelRepeats(train)});
+                DataFactsOf(train, train.size()));
   const ModelConfig& model = config->model;
   const bool fits = model.precision == Precision::kFp32 && model.active != ActiveSet::kLsh &&
                     model.neurons == Neurons::kLearned && model.dense.empty() &&

@@ -16,7 +16,7 @@
 #include "common/config/schedule.h"
 #include "common/config/value_scale.h"
 #include "common/data/data_order.h"
-#include "common/data/measures/metrics.h"
+#include "common/data/measures/data_facts.h"
 #include "common/data/measures/sample_lengths.h"
 #include "common/run/hold_out.h"
 #include "common/security/small_file.h"
@@ -88,7 +88,7 @@ Result<Task> ReadTask(Config config) {
   const Result<std::vector<uint32_t>> held_out = HoldOut(data, &config, &note);
   DSLIDE_RETURN_IF_ERROR(held_out);
   const uint64_t trained = data.size() - held_out->size();
-  ResolveConfig(data.num_features(), data.num_labels(), &config, {trained, LabelRepeats(data)});
+  ResolveConfig(data.num_features(), data.num_labels(), &config, DataFactsOf(data, trained));
   Task task;
   task.batches = BatchesOf(data, config);
   task.shape = MeasureShape(task.batches, config);

@@ -13,7 +13,7 @@
 #include "common/config/config_keys.h"
 #include "common/data/checksum.h"
 #include "common/data/file_lock.h"
-#include "common/data/measures/metrics.h"
+#include "common/data/measures/data_facts.h"
 #include "common/data/text_stream.h"
 #include "common/data/whole_file.h"
 #include "common/model/model_file.h"
@@ -131,8 +131,7 @@ Result<TrainFrom> TrainFrom::Read(const Task& task) {
   DSLIDE_RETURN_IF_ERROR(held_out);
   start.held_out_ = *std::move(held_out);
   const uint64_t trained = data.size() - start.held_out_.size();
-  ResolveConfig(data.num_features(), data.num_labels(), &start.config_,
-                {trained, LabelRepeats(data)});
+  ResolveConfig(data.num_features(), data.num_labels(), &start.config_, DataFactsOf(data, trained));
   DSLIDE_RETURN_IF_ERROR(start.CheckConfig());
   DSLIDE_RETURN_IF_ERROR(start.CheckMemory());
   return start;

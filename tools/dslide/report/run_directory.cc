@@ -138,7 +138,8 @@ Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts
       facts->test_samples = record.at("test_samples");
       recorded->starts++;
       if (record.contains("label_repeats")) {
-        recorded->data = {record.at("train_samples"), record.at("label_repeats")};
+        recorded->data = {record.at("train_samples"), record.at("label_repeats"),
+                          record.value("median_label_samples", uint64_t{0})};
         recorded->median_length = record.value("median_length", recorded->median_length);
       }
     } else if (event == "progress") {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/data/measures/data_facts.h"
+
 namespace dslide {
 namespace {
 
@@ -121,14 +123,19 @@ TEST_CASE("nothing evaluated gives zeros") {
   CheckNear(metrics.propensity_precision, {0, 0, 0, 0, 0});
 }
 
-TEST_CASE("how often a label occurs, as its samples see it") {
-  CHECK(LabelRepeats(Dataset(3, 4)) == 0.0);
+TEST_CASE("how often a label occurs, as its samples see it, and as labels do") {
+  CHECK(DataFactsOf(Dataset(3, 4), 0).label_repeats == 0.0);
+  CHECK(DataFactsOf(Dataset(3, 4), 0).median_label == 0);
   Dataset data(3, 1000);
   const std::vector<uint32_t> none, once = {999, 5}, twice = {5};
   data.Add({once, none, {}});
   data.Add({twice, none, {}});
   data.Add({none, none, {}});
-  CHECK(LabelRepeats(data) == doctest::Approx((1.0 + 4.0) / 3.0));
+  CHECK(DataFactsOf(data, 3).label_repeats == doctest::Approx((1.0 + 4.0) / 3.0));
+  const std::vector<uint32_t> often = {7};  // two labels that occur once or twice, and one of five
+  for (int i = 0; i < 5; ++i) data.Add({often, none, {}});
+  CHECK(DataFactsOf(data, 6).median_label == 2);
+  CHECK(DataFactsOf(data, 6).samples == 6);
 }
 
 TEST_CASE("inverse propensities by hand") {

@@ -1,0 +1,14 @@
+// What the training data decides of a configuration.
+#pragma once
+
+#include <cstdint>
+
+#include "common/config/config.h"
+#include "common/data/dataset.h"
+
+namespace dslide {
+
+// `trained`: how many of the samples are trained. Counts the labels of all samples.
+DataFacts DataFactsOf(const Dataset& train, uint64_t trained);
+
+}  // namespace dslide
