@@ -100,6 +100,16 @@ class Builder {
     return {};
   }
 
+  // A run that ended before its schedule did may be given more epochs than that has.
+  void ExtendSchedule(std::string_view by) {
+    TrainConfig& train = config_.train;
+    const auto given = origins_.find(FindConfigKey("train.epochs"));
+    const auto schedule = origins_.find(FindConfigKey("train.schedule_epochs"));
+    const bool replaced = given != origins_.end() && given->second == by &&
+                          (schedule == origins_.end() || schedule->second != by);
+    if (replaced && train.schedule_epochs < train.epochs) train.schedule_epochs = 0;
+  }
+
   bool Has(std::string_view name) const { return origins_.contains(FindConfigKey(name)); }
 
   // The rules that relate several keys.
@@ -347,6 +357,7 @@ Result<Config> Build(std::string_view text, std::string_view origin, const Overr
   Builder builder(base);
   DSLIDE_RETURN_IF_ERROR(SetFromIni(text, origin, &builder));
   DSLIDE_RETURN_IF_ERROR(SetFromOverrides(overrides, &builder));
+  builder.ExtendSchedule(kCommandLine);
   DSLIDE_RETURN_IF_ERROR(builder.CheckTogether());
   return builder.config();
 }

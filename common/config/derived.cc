@@ -81,8 +81,10 @@ constexpr float kWordRate = 2.5f;
 // gowalla, yso-finna-en, delicious and bibtex, whose median labels have 12 to 69 samples; those of
 // gnd-tibkat, linux-calls and citeulike have 1 or 2.
 constexpr uint64_t kFrequentLabel = 10;
-float DefaultDropout(const DataFacts& facts) {
-  return facts.median_label >= kFrequentLabel ? kHighDropout : DropoutHidden({});
+float DefaultDropout(const ModelConfig& model, const DataFacts& facts) {
+  const bool high =
+      facts.median_label >= kFrequentLabel && OutputWidth(model) >= kLeastUnitsForHighDropout;
+  return high ? kHighDropout : DropoutHidden({});
 }
 
 // With train.exclude_own_features a model that knows the training samples by heart ranks a user's
@@ -176,7 +178,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   const bool regular = !centroids && !of_tokens;
   std::optional<float>& dropout = config->train.dropout_hidden;
   std::optional<float>& smoothing = config->train.label_smoothing;
-  if (!dropout) dropout = regular ? DefaultDropout(facts) : 0.0f;
+  if (!dropout) dropout = regular ? DefaultDropout(model, facts) : 0.0f;
   if (!smoothing) smoothing = regular ? LabelSmoothing(config->train) : 0.0f;
   ResolveNormalize(1.0f, &config->train);
   if (model.output_init == 0.0f) {

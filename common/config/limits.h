@@ -16,8 +16,10 @@ inline constexpr double kMaxRepeatsForCentroids = 16;
 // Fewer samples are trained in smaller batches, more often, and with learned neurons.
 inline constexpr uint64_t kManySamples = 30'000;
 
-// train.dropout_hidden of a model that would learn its training samples by heart.
+// train.dropout_hidden of a model that would learn its training samples by heart. A narrow one
+// needs all of its units.
 inline constexpr float kHighDropout = 0.5f;
+inline constexpr uint32_t kLeastUnitsForHighDropout = 128;
 
 // train.epochs, of data that is no stream.
 inline constexpr uint32_t kMostEpochs = 1'000'000;

@@ -49,8 +49,9 @@ bool ShouldRaiseDropout(const RunState& run) {
   const TrainConfig& train = run.inputs.config.train;
   const float dropout = DropoutHidden(train);
   const uint32_t done = run.pass().counted().epoch;
-  const bool open =
-      !train.late_dropout && std::ranges::count(run.inputs.open_keys, kDropoutKey) > 0;
+  const bool open = !train.late_dropout &&
+                    std::ranges::count(run.inputs.open_keys, kDropoutKey) > 0 &&
+                    OutputWidth(run.inputs.config.model) >= kLeastUnitsForHighDropout;
   return open && dropout > 0 && dropout < kHighDropout && done >= kFirst &&
          2 * done <= ScheduledEpochs(train) && run.race.curve().LastGain() < kSlow;
 }

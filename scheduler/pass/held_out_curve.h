@@ -18,7 +18,8 @@ class HeldOutCurve {
   // more, which a rollback has made invalid.
   void Add(uint32_t epochs, std::vector<float> ndcg);
 
-  // By which share of what it was before the last epoch has raised the mean. REQUIRES size() > 1.
+  // The relative change of the mean in the last epoch: 0.1 if it is 10 % higher than before.
+  // REQUIRES size() > 1.
   double LastGain() const;
 
   size_t size() const { return points_.size(); }

@@ -48,6 +48,7 @@ OrderedJson JsonOf(const RunFacts& facts) {
           {"data", facts.data},
           {"test", facts.test},
           {"train_samples", facts.train_samples},
+          {"held_out_samples", facts.held_out_samples},
           {"test_samples", facts.test_samples},
           {"labels", facts.labels},
           {"features", facts.features},
@@ -111,6 +112,7 @@ RunFacts FactsOf(const RunContext& run, const std::string& run_directory) {
   facts.data = run.config.train.data;
   facts.test = run.config.train.test;
   facts.train_samples = run.train == nullptr ? 0 : run.PassSamples();
+  facts.held_out_samples = run.HeldOutSamples();
   facts.test_samples = run.test == nullptr ? 0 : run.test->size();
   facts.labels = run.config.model.labels;
   facts.features = run.config.model.features;

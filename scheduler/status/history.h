@@ -27,6 +27,7 @@ struct RunFacts {
   std::string data;  // files
   std::string test;
   uint64_t train_samples = 0;
+  uint64_t held_out_samples = 0;
   uint64_t test_samples = 0;  // 0: no test file
   uint32_t labels = 0;
   uint32_t features = 0;

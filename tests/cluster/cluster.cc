@@ -38,7 +38,7 @@ TestRun::TestRun() : config_(Path("cluster.ini")), status_port_(FreePort()) {
   WriteSamples(Path("test.txt"), kTestSamples, 2);
   auto file = fmt::output_file(config_);
   file.print("[model]\nhidden = 32\n");
-  file.print("[train]\ndata = {}\ntest = {}\n", Path("train.txt"), Path("test.txt"));
+  file.print("[train]\ndata = {}\ntest = {}\nheldout = 0\n", Path("train.txt"), Path("test.txt"));
   file.print(
       "epochs = 3\nbatch = 32\noptimizer = adam\nlearning_rate = 0.01\nwarmup_batches = 20\n");
   file.print("[cluster]\nexecutors = 1\nwire = fp32\nstatus_bind = {}\n", Loopback(status_port_));

@@ -108,9 +108,10 @@ TEST_CASE("synchronous: with centroids too") {
 
 // The weights of a run whose end its held-out samples decide. `epochs`: how many it trained.
 uint64_t TrainToItsEnd(TestRun* run, const Arguments& more, uint32_t* epochs) {
-  const Arguments arguments = {"--set", "train.staleness=0",      "--set", "train.heldout=200",
-                               "--set", "train.epochs=30",        "--set", "model.active=mass",
-                               "--set", "train.learning_rate=0.3"};
+  const Arguments arguments = {"--set", "train.staleness=0",       "--set", "train.heldout=200",
+                               "--set", "train.epochs=30",         "--set", "model.active=mass",
+                               "--set", "train.learning_rate=0.3", "--set", "train.late_dropout=2",
+                               "--set", "train.dropout_hidden=0.1"};
   REQUIRE(run->Train(With(arguments, more))->Wait() == 0);
   *epochs = run->Summary()["epochs"];
   return Weights(*run);
@@ -129,6 +130,7 @@ TEST_CASE(
   CHECK(Contains(config, fmt::format("\nepochs = {}\n", epochs)));
   CHECK(Contains(config, "\nschedule_epochs = 30\n"));
   CHECK(Contains(config, "\ncooldown_epochs = 2\n"));
+  CHECK(Contains(config, "\nlate_dropout = 2\n"));
   REQUIRE(again.Run("dslide", {"train", "--config", run.run_directory() + "/config.ini",
                                "--run-dir", again.run_directory(), "--set",
                                "cluster.scheduler_bind=tcp://127.0.0.1:*"}) == 0);

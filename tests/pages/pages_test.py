@@ -21,7 +21,7 @@ from browser import Browser
 NAME = "run <b>one"  # a name of a run, and of a label, that would be markup
 LABEL = "<img src=x onerror=alert(1)>"
 LABELS = [LABEL, *(f"label {i}" for i in range(1, 40))]
-TRAIN, TEST = 1000, 60
+TRAIN, TEST, HELD_OUT = 1000, 60, 100
 PHONE = 390
 WORKERS = 300
 MOST_BYTES = 100_000  # of the page and its data
@@ -150,7 +150,8 @@ def check_live(browser, url):
     assert browser.text("#name") == NAME, browser.text("#name")
     facts = browser.text("#facts")
     assert facts.startswith(
-        f"{TRAIN:,} training samples · {TEST} test samples · {len(LABELS)} labels"
+        f"{TRAIN - HELD_OUT:,} training samples · {HELD_OUT} held out · {TEST} test samples · "
+        f"{len(LABELS)} labels"
     ), facts
     assert "H = 16" in facts, facts
     tiles = dict(zip(browser.texts(".tiles dt"), browser.texts(".tiles dd")))

@@ -1,4 +1,4 @@
-// What the training data decides of a configuration.
+// Facts of the training data by which a configuration is derived.
 #pragma once
 
 #include <cstdint>

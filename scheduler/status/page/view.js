@@ -147,6 +147,7 @@ function epochsAt(progress, at) {
 function factLine(run) {
   const facts = [];
   if (run.train_samples) facts.push(count(run.train_samples, 'training sample'));
+  if (run.held_out_samples) facts.push(short(run.held_out_samples) + ' held out');
   if (run.test_samples) facts.push(count(run.test_samples, 'test sample'));
   facts.push(
     count(run.labels, 'label'),

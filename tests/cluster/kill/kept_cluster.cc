@@ -43,7 +43,8 @@ void KeptCluster::WriteConfig() const {
   file.print("[model]\nhidden = 16\nactive = mass\nnegatives = 60\n");
   file.print("[train]\ndata = {}\ntest = {}\nepochs = {}\n", Path("train.txt"), Path("test.txt"),
              kEpochs);
-  file.print("batch = 64\nlearning_rate = 0.08\nwarmup_batches = 20\ndropout_hidden = 0\n");
+  file.print(
+      "heldout = 0\nbatch = 64\nlearning_rate = 0.08\nwarmup_batches = 20\ndropout_hidden = 0\n");
   file.print("unit_batches = 4\nevaluate_samples = 10\nprobe_samples = 0\n");
   if (options_.synchronous) file.print("staleness = 0\ntarget_batch = 256\n");
   file.print("[cluster]\nservers = {}\nworkers = {}\nexecutors = 1\nstatus_bind =\n", kServers,

@@ -249,9 +249,25 @@ TEST_CASE("config: dropout by how many samples most labels have") {
   CHECK(dropout(0) == 0.1f);
   CHECK(dropout(9) == 0.1f);
   CHECK(dropout(10) == 0.5f);
+  CHECK(dropout(10, "[model]\nhidden = 127\n") == 0.1f);
   CHECK(dropout(10, "[train]\ndropout_hidden = 0.2\n") == 0.2f);
   CHECK(dropout(10, "[text]\nformat = words\n") == 0.0f);
   CHECK(dropout(10, "[model]\nneurons = centroids\n") == 0.0f);
+}
+
+TEST_CASE("config: more epochs by the command line than the schedule of a file has extend it") {
+  const std::string file = "[train]\nepochs = 9\nschedule_epochs = 12\ncooldown_epochs = 2\n";
+  CHECK(ParseConfig(file, "config.ini", {"train.epochs=12"})->train.schedule_epochs == 12);
+  const Result<Config> more = ParseConfig(file, "config.ini", {"train.epochs=17"});
+  REQUIRE(more.ok());
+  CHECK(more->train.epochs == 17);
+  CHECK(more->train.schedule_epochs == 0);
+  const Result<Config> both =
+      ParseConfig("", "config.ini", {"train.epochs=17", "train.schedule_epochs=12"});
+  REQUIRE_FALSE(both.ok());
+  CHECK(both.error().message ==
+        "command line: train.schedule_epochs = 12: train.epochs is 17: give as many or more");
+  CHECK_FALSE(ParseConfig("[train]\nepochs = 9\nschedule_epochs = 8\n", "config.ini", {}).ok());
 }
 
 TEST_CASE("config: a lower rate where a user's own things do not count") {
