@@ -34,6 +34,7 @@ struct KnownModel {
   uint32_t labels = 0;
   std::optional<float> normalize;
   std::optional<uint32_t> heldout;
+  std::optional<float> dropout_hidden;
 };
 
 Result<KnownModel> FindKnownModel(const RunInputs& inputs) {
@@ -46,6 +47,7 @@ Result<KnownModel> FindKnownModel(const RunInputs& inputs) {
     DSLIDE_RETURN_IF_ERROR(config);
     known.normalize = config->train.normalize;
     known.heldout = config->train.heldout;
+    known.dropout_hidden = config->train.dropout_hidden;
     return known;
   }
   const Result<Manifest> manifest = ReadManifest(*newest);
@@ -55,7 +57,7 @@ Result<KnownModel> FindKnownModel(const RunInputs& inputs) {
   auto preprocessor = LoadPreprocessor(checkpoints, manifest->preprocessor);
   DSLIDE_RETURN_IF_ERROR(preprocessor);
   return KnownModel{*std::move(preprocessor), config->model.features, config->model.labels,
-                    config->train.normalize, config->train.heldout};
+                    config->train.normalize,  config->train.heldout,  config->train.dropout_hidden};
 }
 
 Status CheckFile(const std::string& key, const std::string& path) {
@@ -158,6 +160,8 @@ Status ResolveByData(const KnownModel& known, RunInputs* inputs, RunData* data) 
   const Dataset& train = *inputs->train;
   const float median = MedianLength(train);
   if (!config.train.normalize) config.train.normalize = known.normalize;
+  // Versions derive it in other ways.
+  if (!config.train.dropout_hidden) config.train.dropout_hidden = known.dropout_hidden;
   const bool derives = !config.train.normalize;
   ResolveNormalize(median, &config.train);
   ResolveConfig(train.num_features(), train.num_labels(), &config,

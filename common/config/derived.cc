@@ -83,7 +83,7 @@ constexpr float kWordRate = 2.5f;
 constexpr uint64_t kFrequentLabel = 10;
 float DefaultDropout(const ModelConfig& model, const DataFacts& facts) {
   const bool high =
-      facts.median_label >= kFrequentLabel && OutputWidth(model) >= kLeastUnitsForHighDropout;
+      facts.median_label >= kFrequentLabel && model.hidden >= kLeastUnitsForHighDropout;
   return high ? kHighDropout : DropoutHidden({});
 }
 

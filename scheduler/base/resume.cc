@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "common/config/config_keys.h"
@@ -53,13 +54,29 @@ Status CheckUnchanged(const RunInputs& inputs, const Manifest& manifest, const C
   return CheckSameKeys(inputs.config, stored, where);
 }
 
-// The settings that the run has chosen. They are dropped if the user has changed one of their keys.
+// The settings that the run has chosen, without those of keys that the user has changed: to a value
+// that is neither the run's own (`then`) nor the chosen one. The keys that say when training ends
+// go together.
 Overrides ChosenSettings(const LedgerState& ledger, const Config& now, const Config& then) {
-  for (const std::string& setting : ledger.plan.settings) {
+  const auto ends = [](const std::string& setting) {
+    return setting.starts_with("train.epochs=") || setting.starts_with("train.schedule_epochs=") ||
+           setting.starts_with("train.cooldown_epochs=");
+  };
+  const Result<Config> chosen = LoadConfig("", ledger.plan.settings, then);
+  if (!chosen.ok()) return {};
+  const auto changed = [&](const std::string& setting) {
     const ConfigKey* key = FindConfigKey(setting.substr(0, setting.find('=')));
-    if (key == nullptr || key->field.format(now) != key->field.format(then)) return {};
-  }
-  return ledger.plan.settings;
+    if (key == nullptr) return true;
+    const std::string value = key->field.format(now);
+    return value != key->field.format(then) && value != key->field.format(*chosen);
+  };
+  Overrides kept = ledger.plan.settings;
+  const bool other_end = std::ranges::any_of(
+      kept, [&](const std::string& setting) { return ends(setting) && changed(setting); });
+  std::erase_if(kept, [&](const std::string& setting) {
+    return changed(setting) || (other_end && ends(setting));
+  });
+  return kept;
 }
 
 }  // namespace

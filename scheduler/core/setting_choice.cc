@@ -51,7 +51,7 @@ bool ShouldRaiseDropout(const RunState& run) {
   const uint32_t done = run.pass().counted().epoch;
   const bool open = !train.late_dropout &&
                     std::ranges::count(run.inputs.open_keys, kDropoutKey) > 0 &&
-                    OutputWidth(run.inputs.config.model) >= kLeastUnitsForHighDropout;
+                    run.inputs.config.model.hidden >= kLeastUnitsForHighDropout;
   return open && dropout > 0 && dropout < kHighDropout && done >= kFirst &&
          2 * done <= ScheduledEpochs(train) && run.race.curve().LastGain() < kSlow;
 }
@@ -65,11 +65,12 @@ void RaiseDropout(RunState* run, int64_t now_ms) {
 }
 
 // Whether the next epochs should be the cooldown: it gains what the rest of the schedule would.
+// What dropout that rises now will do is not known yet.
 bool ShouldCoolDown(const RunState& run) {
   constexpr double kFlat = 0.015;
   const TrainConfig& train = run.inputs.config.train;
   const uint32_t done = run.pass().counted().epoch;
-  return !train.cooldown_epochs && train.decay != Decay::kNone &&
+  return !train.cooldown_epochs && train.decay != Decay::kNone && train.late_dropout != done &&
          2 * done >= ScheduledEpochs(train) &&
          done + HeldOutCurve::kCooldownEpochs < train.epochs && run.race.curve().LastGain() < kFlat;
 }

@@ -33,6 +33,7 @@ CONFIGURATION = f"""
 [train]
 data = {DATA}/train.jsonl.zst
 epochs = {{epochs}}
+heldout = 0
 [model]
 hidden = 128
 [cluster]

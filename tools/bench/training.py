@@ -86,7 +86,7 @@ class Cluster:
 
     def _settings(self, plan):
         stop = (f"train.test={plan.test}",) if plan.test else ("train.epochs=1000",)
-        return [f"train.data={plan.data}", *stop, "train.evaluate_samples=1", "model.hidden=128",
+        return [f"train.data={plan.data}", *stop, "train.evaluate_samples=1", "train.heldout=0", "model.hidden=128",
                 f"cluster.servers={len(self.servers)}", "cluster.executors=1",
                 f"cluster.scheduler_bind={self.address}", "cluster.status_bind=",
                 "checkpoint.interval_s=0", "security.encryption=trusted-network", *plan.sets]

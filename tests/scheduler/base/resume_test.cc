@@ -87,6 +87,23 @@ TEST_CASE_FIXTURE(Finished, "resume: a run that has done what is asked for is fi
   CHECK(IsFinished(ledger, config));
 }
 
+TEST_CASE_FIXTURE(Finished, "resume: a run is finished where it has chosen to end") {
+  ledger.epoch = 3;
+  ledger.plan.settings = {"train.late_dropout=2", "train.epochs=3", "train.schedule_epochs=4",
+                          "train.cooldown_epochs=1"};
+  CHECK(IsFinished(ledger, config));
+  // By config.ini, which has the chosen values, with the run's own number of epochs on top.
+  config.train.late_dropout = 2;
+  config.train.schedule_epochs = 4;
+  config.train.cooldown_epochs = 1;
+  CHECK(IsFinished(ledger, config));
+  config.train.epochs = 3;
+  CHECK(IsFinished(ledger, config));
+  config.train.schedule_epochs = 0;
+  config.train.epochs = 6;
+  CHECK_FALSE(IsFinished(ledger, config));
+}
+
 TEST_CASE_FIXTURE(Finished, "resume: a run that has not, or that another is asked for, goes on") {
   SUBCASE("more epochs") { config.train.epochs = 5; }
   SUBCASE("it was stopped") { ledger.finished = false; }

@@ -156,6 +156,15 @@ TEST_CASE("setting choice: dropout stays where it may not rise") {
   CHECK(run.core().plan().settings.empty());
 }
 
+TEST_CASE("setting choice: training does not end where dropout rises") {
+  Config config = SixEpochs();
+  config.train.late_dropout = 3;  // as config.ini of a run that chose it
+  FakeCluster run(config);
+  TrainToTheChoice(&run);
+  FinishAndCheck(&run, 6);
+  CHECK(run.core().plan().settings.empty());
+}
+
 // Twelve epochs, of which trials of three each may take six; no trial is better than the run's own
 // configuration.
 Config Racing() {

@@ -73,6 +73,7 @@ Result<ClusterRun> Train(const EngineBenchOptions& options, const Overrides& ove
   Overrides settings = overrides;
   settings.push_back("train.data=" + directory.path() + "/train.txt");
   settings.push_back(fmt::format("train.epochs={}", epochs));
+  settings.push_back("train.heldout=0");  // nothing but training is measured
   settings.push_back(fmt::format("train.batch={}", options.config.train.batch));
   settings.push_back(fmt::format("cluster.executors={}", options.threads));
   for (const std::string& setting : settings) {

@@ -87,6 +87,20 @@ void ForgetStream(TrainConfig* train) {
   train->data.clear();
   train->epochs = defaults.epochs;
   train->decay = defaults.decay;
+  train->heldout = defaults.heldout;
+  train->cooldown_epochs = defaults.cooldown_epochs;
+  train->late_dropout = defaults.late_dropout;
+}
+
+// Settings that the earlier run has chosen by its held-out samples.
+void ForgetChoices(TrainConfig* train) {
+  const TrainConfig defaults;
+  if (train->schedule_epochs > 0) {
+    train->epochs = train->schedule_epochs;
+    train->schedule_epochs = defaults.schedule_epochs;
+    train->cooldown_epochs = defaults.cooldown_epochs;
+  }
+  if (train->late_dropout.value_or(0) > 0) train->late_dropout = defaults.late_dropout;
 }
 
 // The new run's data may have another format.
@@ -142,6 +156,7 @@ Status TrainFrom::ReadConfig() {
   base.checkpoint.directory.clear();
   RaiseToDefaults(&base.model);
   if (base.train.open_vocabulary) ForgetStream(&base.train);
+  ForgetChoices(&base.train);
   // The new data has other samples to hold out.
   if (base.train.heldout != 0) base.train.heldout.reset();
   ForgetFormat(&base.text);

@@ -13,6 +13,7 @@
 #include "common/app/limits.h"
 #include "common/base/nearest.h"
 #include "common/config/config_fields.h"
+#include "common/config/stored_config.h"
 #include "common/data/numbers/number_file.h"
 #include "common/data/text_stream.h"
 #include "common/data/whole_file.h"
@@ -155,7 +156,9 @@ Result<TuneTask> StoredTask(const ParsedArguments& arguments, const std::string&
   DSLIDE_RETURN_IF_ERROR(text);
   Result<TuneTask> task = ParseTask(*text, path);
   DSLIDE_RETURN_IF_ERROR(task);
-  Result<Config> base = LoadConfig(directory + "/base.ini", {});
+  const Result<std::string> base_text = ReadWholeFile(directory + "/base.ini");
+  DSLIDE_RETURN_IF_ERROR(base_text);
+  Result<Config> base = ParseStoredConfig(*base_text, directory + "/base.ini");
   DSLIDE_RETURN_IF_ERROR(base);
   task->base = std::move(*base);
   TuneTask asked = *task;

@@ -220,6 +220,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         values.update(self.settings or {})
         if epochs is not None:
             values["train.epochs"] = epochs
+            values.setdefault("train.heldout", 0)  # nothing is decided within so few
         arguments = [f"--{name}={getattr(self, name)}" for name in ("servers", "workers")
                      if getattr(self, name) is not None]
         for key, value in values.items():
