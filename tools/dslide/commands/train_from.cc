@@ -227,7 +227,6 @@ Status TrainFrom::CheckConfig() const {
   Config then = from_.config;
   then.model.features = config_.model.features;
   then.model.labels = config_.model.labels;
-  then.train.heldout = config_.train.heldout;
   if (!IsOfTokens(then.text) && !IsOfTokens(config_.text)) {
     then.text.format = config_.text.format;
     then.text.fields = config_.text.fields;
@@ -238,6 +237,7 @@ Status TrainFrom::CheckConfig() const {
     then.cluster.slots = config_.cluster.slots;
     then.cluster.input_slots = config_.cluster.input_slots;
   }
+  then.train.heldout = config_.train.heldout;
   const ConfigKey* key = FixedKeyThatDiffers(config_, then);
   if (key == nullptr) return {};
   return BadInput(fmt::format("--from: {} is {} but {} in {}; it cannot change", key->FullName(),
