@@ -32,23 +32,17 @@ struct KnownModel {
   std::shared_ptr<const Preprocessor> preprocessor;  // null: numbers
   uint32_t features = 0;
   uint32_t labels = 0;
-  std::optional<float> normalize;
-  std::optional<uint32_t> heldout;
-  std::optional<float> dropout_hidden;
+  TrainConfig train;  // of the stored configuration
 };
 
 Result<KnownModel> FindKnownModel(const RunInputs& inputs) {
   const std::string& checkpoints = inputs.checkpoint_directory;
   const Result<std::string> newest = FindCheckpoint(checkpoints);
   if (!newest.ok()) {
-    KnownModel known;
-    if (!inputs.ledger.opened) return known;
+    if (!inputs.ledger.opened) return KnownModel();
     const Result<Config> config = ParseStoredConfig(inputs.ledger.run.config, "the ledger");
     DSLIDE_RETURN_IF_ERROR(config);
-    known.normalize = config->train.normalize;
-    known.heldout = config->train.heldout;
-    known.dropout_hidden = config->train.dropout_hidden;
-    return known;
+    return KnownModel{nullptr, 0, 0, config->train};
   }
   const Result<Manifest> manifest = ReadManifest(*newest);
   DSLIDE_RETURN_IF_ERROR(manifest);
@@ -57,7 +51,7 @@ Result<KnownModel> FindKnownModel(const RunInputs& inputs) {
   auto preprocessor = LoadPreprocessor(checkpoints, manifest->preprocessor);
   DSLIDE_RETURN_IF_ERROR(preprocessor);
   return KnownModel{*std::move(preprocessor), config->model.features, config->model.labels,
-                    config->train.normalize,  config->train.heldout,  config->train.dropout_hidden};
+                    config->train};
 }
 
 Status CheckFile(const std::string& key, const std::string& path) {
@@ -159,9 +153,9 @@ Status ResolveByData(const KnownModel& known, RunInputs* inputs, RunData* data) 
   Config& config = inputs->config;
   const Dataset& train = *inputs->train;
   const float median = MedianLength(train);
-  if (!config.train.normalize) config.train.normalize = known.normalize;
+  if (!config.train.normalize) config.train.normalize = known.train.normalize;
   // Versions derive it in other ways.
-  if (!config.train.dropout_hidden) config.train.dropout_hidden = known.dropout_hidden;
+  if (!config.train.dropout_hidden) config.train.dropout_hidden = known.train.dropout_hidden;
   const bool derives = !config.train.normalize;
   ResolveNormalize(median, &config.train);
   ResolveConfig(train.num_features(), train.num_labels(), &config,
@@ -259,7 +253,7 @@ Result<std::unique_ptr<RunData>> LoadRunData(const std::string& run_directory, b
   DSLIDE_RETURN_IF_ERROR(LoadTraining(*known, inputs, data.get()));
   DSLIDE_RETURN_IF_ERROR(LookAtText(*inputs, data.get()));
   DSLIDE_RETURN_IF_ERROR(LoadTest(*known, inputs, data.get()));
-  if (!inputs->config.train.heldout) inputs->config.train.heldout = known->heldout;
+  if (!inputs->config.train.heldout) inputs->config.train.heldout = known->train.heldout;
   std::string note;
   Result<std::vector<uint32_t>> held_out = HoldOut(*inputs->train, &inputs->config, &note);
   DSLIDE_RETURN_IF_ERROR(held_out);

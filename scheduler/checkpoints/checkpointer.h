@@ -131,7 +131,7 @@ class Checkpointer {
   // The newest complete checkpoint of the present trial, and its directory; empty: none.
   const std::optional<Manifest>& newest() const { return newest_; }
   const std::string& newest_directory() const { return newest_directory_; }
-  // The directory of the checkpoint that --resume would use; empty if there is none.
+  // The directory of the checkpoint from which --resume continues; empty if there is none.
   std::string saved_directory() const {
     return newest_ || !best_ ? newest_directory_ : directory_ + "/" + best_->name;
   }

@@ -25,10 +25,7 @@ bool WatchesDrift(const Config& config) {
 
 RunInputs WithChosenSettings(RunInputs inputs) {
   inputs.base = inputs.config;
-  if (inputs.settings.empty()) return inputs;
-  Result<Config> config = LoadConfig("", inputs.settings, inputs.base);
-  DSLIDE_CHECK(config.ok());
-  inputs.config = *std::move(config);
+  UseSettings(inputs.settings, &inputs);
   return inputs;
 }
 
@@ -58,6 +55,15 @@ void WatchLosses(RunState* run) {
   run->drift.emplace(BatchesPerEpoch(inputs.config.train, inputs.PassSamples()),
                      inputs.config.model.labels);
   run->outliers.emplace(inputs.config.model.labels);
+}
+
+void UseSettings(Overrides settings, RunContext* run) {
+  run->settings = std::move(settings);
+  run->config = run->base;
+  if (run->settings.empty()) return;
+  Result<Config> config = LoadConfig("", run->settings, run->base);
+  DSLIDE_CHECK(config.ok());
+  run->config = *std::move(config);
 }
 
 RunState::RunState(RunInputs run_inputs, int64_t now_ms)

@@ -101,5 +101,7 @@ struct RunState {
 // The losses of the model tell from here on whether it becomes worse; those before are of another
 // one.
 void WatchLosses(RunState* run);
+// The run has chosen `settings`, and no others: `config` is `base` with them.
+void UseSettings(Overrides settings, RunContext* run);
 
 }  // namespace dslide

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "common/base/check.h"
 #include "common/config/limits.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
@@ -14,17 +13,10 @@
 namespace dslide {
 namespace {
 
-void SetSettings(Overrides settings, RunContext* run) {
-  run->settings = std::move(settings);
-  Result<Config> config = LoadConfig("", run->settings, run->base);
-  DSLIDE_CHECK(config.ok());
-  run->config = *std::move(config);
-}
-
 void AddSettings(const Overrides& more, RunContext* run) {
   Overrides settings = run->settings;
   settings.insert(settings.end(), more.begin(), more.end());
-  SetSettings(std::move(settings), run);
+  UseSettings(std::move(settings), run);
 }
 
 // "held-out nDCG@5 39.72 after epoch 3, 39.66 before it".
@@ -65,7 +57,7 @@ void RaiseDropout(RunState* run, int64_t now_ms) {
 }
 
 // Whether the next epochs should be the cooldown: it gains what the rest of the schedule would.
-// What dropout that rises now will do is not known yet.
+// No cooldown begins in the epoch in which dropout rises: its effect is not known yet.
 bool ShouldCoolDown(const RunState& run) {
   constexpr double kFlat = 0.015;
   const TrainConfig& train = run.inputs.config.train;
@@ -107,7 +99,7 @@ void ApplyRaceStep(RunState* run, const Race::Step& step, int64_t now_ms) {
     run->checkpointer.EndTrial();
   }
   run->race.SetCurrent(step.trial, step.settings);
-  SetSettings(step.settings, &run->inputs);
+  UseSettings(step.settings, &run->inputs);
   const auto& checkpoint = run->checkpointer.newest();
   const std::string from = checkpoint ? checkpoint->name : "";
   run->out.Record(LedgerTrial{step.trial, step.settings, from, run->checkpointer.best_name()});

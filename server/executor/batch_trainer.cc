@@ -81,18 +81,17 @@ Body BatchTrainer::Embed(Incarnation sender, const EmbedRequest& request) {
   }
   OpenBatch& batch = batches_.Begin({sender, request.batch}, samples, request.alone);
   EmbedReply reply{rows_.input.Embed(request.features, &batch.input)};
-  DropUnits(NumberOf(request.batch), &reply.partial);
+  DropUnits(request.batch, &reply.partial);
   if (request.dense) reply.dense = rows_.input.DenseRows();
   return reply;
 }
 
 // Dropout of hidden units, here and not where h is formed: zeros cost next to nothing on the wire.
 // All executors leave out the same units of a batch.
-void BatchTrainer::DropUnits(uint64_t batch_number, PartialSum* partial) const {
-  const uint64_t per_epoch = std::max<uint64_t>(1, BatchesPerEpoch(config_.train, train_samples_));
-  const float drop = DropoutIn(config_.train, batch_number / per_epoch);
+void BatchTrainer::DropUnits(const BatchId& batch, PartialSum* partial) const {
+  const float drop = DropoutIn(config_.train, batch.epoch);
   if (drop == 0) return;
-  Random random(SubSeed(SubSeed(config_.common.seed, kHiddenDropoutStream), batch_number));
+  Random random(SubSeed(SubSeed(config_.common.seed, kHiddenDropoutStream), NumberOf(batch)));
   const auto below = static_cast<uint32_t>(std::lround(drop * 0x1p16f));
   std::array<uint64_t, 64> words;
   std::array<uint16_t, 4 * words.size()> bits;  // of a unit each

@@ -98,7 +98,7 @@ class BatchTrainer {
   std::string WhyNotAsked(const ActiveQuery& request, uint32_t samples) const;
   std::string WhyTooManyLabels(const SparseRows& labels, uint32_t samples) const;
   OpenBatch* FindForPush(const BatchKey& key);
-  void DropUnits(uint64_t batch_number, PartialSum* partial) const;
+  void DropUnits(const BatchId& batch, PartialSum* partial) const;
   PartialSum ApplyOutput(const GradientPush& request, OutputBatch* batch);
   PartialSum HoldOutput(const GradientPush& request, OutputBatch* batch);
   std::string WhyNotDense(const std::optional<LayerRows>& dense) const;

@@ -79,8 +79,8 @@ TEST_CASE("a preprocessor of format 1 is read, and made as before") {
   CHECK(WithoutFormat(fitted).ToBytes() == read->ToBytes());
   CHECK(VectorOf(fitted) == VectorOf(*read));
   CHECK(VectorOf(fitted).ids.size() == 3);
-  // An earlier program would refuse keys that it does not know, and a stream that goes on would
-  // find another checksum: a new key has to be left out.
+  // A new key has to be left out: an earlier program refuses keys that it does not know, and a
+  // stream that is resumed compares the checksum with that of its earlier run.
   CHECK(Xxh3(WithoutFormat(fitted).ToBytes()) == 8945022748919558552u);
   for (const char* key : {"\nstem =", "\nchars =", "\nhash_bits ="}) {
     CHECK(fitted.ToBytes().find(key) == std::string::npos);
