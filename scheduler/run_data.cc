@@ -156,10 +156,16 @@ Status ResolveByData(const KnownModel& known, RunInputs* inputs, RunData* data) 
   if (!config.train.normalize) config.train.normalize = known.train.normalize;
   // Versions derive it in other ways.
   if (!config.train.dropout_hidden) config.train.dropout_hidden = known.train.dropout_hidden;
-  const bool derives = !config.train.normalize;
+  const bool derives = !config.train.normalize, open_dropout = !config.train.dropout_hidden;
   ResolveNormalize(median, &config.train);
-  ResolveConfig(train.num_features(), train.num_labels(), &config,
-                DataFactsOf(train, inputs->PassSamples()));
+  const DataFacts facts = DataFactsOf(train, inputs->PassSamples());
+  ResolveConfig(train.num_features(), train.num_labels(), &config, facts);
+  if (open_dropout && DropoutHidden(config.train) > 0) {
+    data->notes.push_back(
+        fmt::format("dropout of hidden units {:.2g}: half of the labels have {} or fewer "
+                    "(train.dropout_hidden)",
+                    DropoutHidden(config.train), Plural(facts.median_label, "training sample")));
+  }
   const float divisor = ValueDivisor(config.train);
   if (divisor < 1.0f) {  // the values grow, and were checked as they were
     DSLIDE_RETURN_IF_ERROR(CheckValues(config.train.data, train, divisor));

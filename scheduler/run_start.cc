@@ -15,9 +15,11 @@
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/manifest.h"
+#include "common/checkpoint/stored_label_counts.h"
 #include "common/checkpoint/stored_label_names.h"
 #include "common/checkpoint/stored_preprocessor.h"
 #include "common/config/config_keys.h"
+#include "common/data/measures/label_counts.h"
 #include "common/data/whole_file.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/pass/race.h"
@@ -238,14 +240,18 @@ class Starter {
     return {};
   }
 
-  // If this start is killed, readers would otherwise take the summary of an earlier start for its
-  // own.
-  Status RemoveEarlierSummary() const {
-    const fs::path path = root_ / "summary.json";
-    std::error_code error;
-    fs::remove(path, error);
-    if (!error) return {};
-    return Failed(fmt::format("{}: cannot remove: {}", path.string(), error.message()));
+  // If this start is killed, readers would otherwise take what an earlier start has written at its
+  // end for its own.
+  Status RemoveEarlierResults() const {
+    std::vector<fs::path> paths = {root_ / "summary.json"};
+    if (!options_.resume) paths.push_back(fs::path(inputs_.checkpoint_directory) / kRankingName);
+    for (const fs::path& path : paths) {
+      std::error_code error;
+      fs::remove(path, error);
+      if (error)
+        return Failed(fmt::format("{}: cannot remove: {}", path.string(), error.message()));
+    }
+    return {};
   }
 
   Status WriteFiles() {
@@ -259,8 +265,17 @@ class Starter {
       DSLIDE_RETURN_IF_ERROR(copy);
       inputs_.config.train.label_names = *std::move(copy);
     }
+    if (!data.stream) {
+      const std::vector<LabelCount> counts = CountLabels(*inputs_.train, inputs_.held_out);
+      DSLIDE_RETURN_IF_ERROR(StoreLabelCounts(checkpoints, counts));
+      // Held-out users are unknown to the model, unlike those that ask it for more of what they
+      // have: on gowalla they prefer rare labels, and users that it knows prefer frequent ones.
+      if (inputs_.HeldOutSamples() > 0 && !inputs_.config.train.exclude_own_features) {
+        inputs_.label_logs = std::make_shared<const LabelLogs>(counts);
+      }
+    }
     DSLIDE_RETURN_IF_ERROR(ForgetEarlierLedger());
-    DSLIDE_RETURN_IF_ERROR(RemoveEarlierSummary());
+    DSLIDE_RETURN_IF_ERROR(RemoveEarlierResults());
     // Before the ledger, so that a run that can be resumed has a configuration.
     DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root_ / "config.ini").string(),
                                           FormatConfig(WithoutGrowth(inputs_.config))));

@@ -5,6 +5,7 @@
 
 #include "common/base/failpoint.h"
 #include "common/checkpoint/manifest.h"
+#include "common/checkpoint/stored_ranking.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/scheduler_shell.h"
 
@@ -145,6 +146,11 @@ void SchedulerShell::CarryOut(SchedulerCore::Effects effects) {
   for (const EvaluationResult& result : effects.evaluations) reporter_.OnEvaluation(result);
   for (const std::string& notice : effects.notices) reporter_.Notice(notice);
   if (!effects.examples.empty()) reporter_.OnExamples(effects.examples);
+  if (effects.ranking) {
+    const Status stored = StoreRanking(core_.run().checkpoint_directory, *effects.ranking);
+    if (!stored.ok()) reporter_.Notice(stored.error().message);
+    hook_.Repeat();
+  }
   if (effects.manifest) {
     const fs::path directory = fs::path(core_.run().checkpoint_directory) / effects.manifest->name;
     std::error_code error;

@@ -65,6 +65,15 @@ Result<uint32_t> ParsedArguments::Number(std::string_view name, uint32_t min, ui
   return NumberFrom(Get(name), name, min, max);
 }
 
+Result<float> ParsedArguments::Fraction(std::string_view name) const {
+  const std::string text = Get(name);
+  float value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (whole && value >= 0 && value <= 1) return value;
+  return BadInput(fmt::format("--{} {}: must be a number from 0 to 1", name, Printable(text)));
+}
+
 Result<std::vector<uint32_t>> ParsedArguments::Numbers(std::string_view name, uint32_t min,
                                                        uint32_t max) const {
   std::vector<uint32_t> numbers;

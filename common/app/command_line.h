@@ -32,7 +32,9 @@ class ParsedArguments {
 
   // The option's value as a whole number. Errors are kBadInput and name the option and the range.
   Result<uint32_t> Number(std::string_view name, uint32_t min, uint32_t max) const;
-  // The same for every value given, in order.
+  // The option's value as a number from 0 to 1. Errors are as above.
+  Result<float> Fraction(std::string_view name) const;
+  // Number() for every value given, in order.
   Result<std::vector<uint32_t>> Numbers(std::string_view name, uint32_t min, uint32_t max) const;
 
   // Whether the executable declares the option.

@@ -69,6 +69,11 @@ void CheckpointHook::Offer(const std::string& directory, std::vector<std::string
   variables_ = std::move(variables);
 }
 
+void CheckpointHook::Repeat() {
+  if (pid_ > 0 && next_ == figures_.running) again_ = true;
+  if (next_.empty()) next_ = figures_.done;
+}
+
 std::vector<std::string> CheckpointHook::Tick(int64_t now_ms) {
   std::vector<std::string> lines;
   if (pid_ > 0) {
@@ -108,6 +113,7 @@ void CheckpointHook::Start(int64_t now_ms, std::vector<std::string>* lines) {
   told_to_end_ = false;
   figures_.running = next_;
   pid_ = Spawn(command_, next_, variables_);
+  again_ = false;
   if (pid_ <= 0) Ended(std::strerror(errno), now_ms, lines);
 }
 
@@ -123,7 +129,7 @@ void CheckpointHook::Ended(const std::string& why, int64_t now_ms,
     }
     figures_.in_a_row = 0;
     figures_.done = directory;
-    if (next_ == directory) next_.clear();
+    if (next_ == directory && !again_) next_.clear();
     return;
   }
   figures_.failures++;

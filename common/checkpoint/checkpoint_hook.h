@@ -40,6 +40,8 @@ class CheckpointHook {
   bool exists() const { return !command_.empty(); }
   // A checkpoint is there. `variables`: of the command's environment besides, "NAME=VALUE".
   void Offer(const std::string& directory, std::vector<std::string> variables = {});
+  // A file beside the newest checkpoint has changed: the command runs for that checkpoint again.
+  void Repeat();
   // Collects, ends and starts commands. Lines for the log.
   std::vector<std::string> Tick(int64_t now_ms);
   // It runs, or has to run: the newest checkpoint is not done.
@@ -64,6 +66,7 @@ class CheckpointHook {
   int64_t started_ms_ = 0;
   int64_t not_before_ms_ = 0;
   bool told_to_end_ = false;
+  bool again_ = false;  // the command that runs has to run again
 };
 
 }  // namespace dslide

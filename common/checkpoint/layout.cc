@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <filesystem>
 #include <string_view>
 
 namespace dslide {
@@ -30,6 +31,12 @@ bool ParseTwoNumbers(std::string_view name, std::string_view prefix, First* firs
 }  // namespace
 
 std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+std::string DirectoryOfCheckpoint(const std::string& checkpoint) {
+  // Of a file in it, since the parent of "step-1/." would be the checkpoint itself.
+  const auto manifest = std::filesystem::weakly_canonical(checkpoint + "/" + kManifestName);
+  return manifest.parent_path().parent_path().string();
+}
 
 bool IsPlainFileName(const std::string& name) {
   constexpr size_t kLongestFileName = 255;

@@ -10,6 +10,8 @@
 //       shard-3-0/                     server 0 of plan version 3: a database of its rows
 //     preprocessor-00000000000000ff    common/checkpoint/stored_preprocessor.h, by its checksum
 //     label-names.tsv                  common/checkpoint/stored_label_names.h
+//     label-counts.tsv                 common/checkpoint/stored_label_counts.h
+//     ranking.json                     common/checkpoint/stored_ranking.h
 //     orphan-3-12/                     what servers of plan version 3 saved when they had lost the
 //       shard-3-0/                     scheduler, with 12 steps committed
 //     store-server-1-00000000000000ff/ a server's live database: its name and incarnation
@@ -23,14 +25,21 @@
 
 namespace dslide {
 
-constexpr char kLedgerName[] = "ledger";               // in a run directory
-constexpr char kCheckpointsName[] = "checkpoint";      // in a run directory
-constexpr char kManifestName[] = "manifest";           // in a checkpoint
-constexpr char kLabelNamesName[] = "label-names.tsv";  // beside checkpoints
-constexpr char kTemporarySuffix[] = ".tmp";            // of what is being written
+constexpr char kLedgerName[] = "ledger";           // in a run directory
+constexpr char kCheckpointsName[] = "checkpoint";  // in a run directory
+constexpr char kManifestName[] = "manifest";       // in a checkpoint
+// Beside checkpoints.
+constexpr char kLabelNamesName[] = "label-names.tsv";
+constexpr char kLabelCountsName[] = "label-counts.tsv";
+constexpr char kRankingName[] = "ranking.json";
+constexpr char kTemporarySuffix[] = ".tmp";  // of what is being written
 
 // The directory that a path lies in.
 std::string ParentOf(const std::string& path);
+
+// The directory of checkpoints that a checkpoint lies in, absolute, however the checkpoint's path
+// is written: with an end like "/" or "/.", or relative.
+std::string DirectoryOfCheckpoint(const std::string& checkpoint);
 
 // Whether a name is of one file in its directory, and of nothing elsewhere: letters, digits, '.',
 // '-' and '_', at most 255 of them, the first no '.'. All names that manifests hold are.

@@ -43,9 +43,7 @@ Result<std::string> StoreLabelNames(const std::string& directory,
 Result<std::vector<std::string>> LoadLabelNamesOf(const std::string& checkpoint,
                                                   const Config& config) {
   if (config.train.label_names.empty()) return std::vector<std::string>();
-  // Without an end like "/" or "/.", of which the parent is the checkpoint itself.
-  const auto manifest = std::filesystem::weakly_canonical(checkpoint + "/" + kManifestName);
-  const std::string copy = manifest.parent_path().parent_path() / kLabelNamesName;
+  const std::string copy = fmt::format("{}/{}", DirectoryOfCheckpoint(checkpoint), kLabelNamesName);
   std::error_code ignored;
   if (std::filesystem::exists(copy, ignored)) return LoadLabelNames(copy, config.model.labels);
   // What a manifest names elsewhere is read only if it looks like such a copy: the model may come

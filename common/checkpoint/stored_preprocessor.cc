@@ -50,9 +50,7 @@ Result<std::shared_ptr<const Preprocessor>> LoadPreprocessor(const std::string& 
 
 Result<std::shared_ptr<const Preprocessor>> LoadPreprocessorOf(const std::string& checkpoint,
                                                                uint64_t checksum) {
-  // Without an end like "/" or "/.", of which the parent is the checkpoint itself.
-  const auto path = std::filesystem::weakly_canonical(checkpoint + "/" + kManifestName);
-  return LoadPreprocessor(path.parent_path().parent_path().string(), checksum);
+  return LoadPreprocessor(DirectoryOfCheckpoint(checkpoint), checksum);
 }
 
 }  // namespace dslide

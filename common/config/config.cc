@@ -23,6 +23,9 @@ namespace {
 
 constexpr std::string_view kCommandLine = "command line";
 
+// Hidden units with train.effort; the default is between them.
+constexpr uint32_t kFastHidden = 256, kBestHidden = 1024;
+
 struct Assignment {
   std::string name;
   WrittenValue value;
@@ -108,6 +111,13 @@ class Builder {
     const bool replaced = given != origins_.end() && given->second == by &&
                           (schedule == origins_.end() || schedule->second != by);
     if (replaced && train.schedule_epochs < train.epochs) train.schedule_epochs = 0;
+  }
+
+  // REQUIRES that all values are set. What is stored has both keys.
+  void ApplyEffort() {
+    if (!Has("train.effort") || Has("model.hidden")) return;
+    if (config_.train.effort == Effort::kFast) config_.model.hidden = kFastHidden;
+    if (config_.train.effort == Effort::kBest) config_.model.hidden = kBestHidden;
   }
 
   bool Has(std::string_view name) const { return origins_.contains(FindConfigKey(name)); }
@@ -358,6 +368,7 @@ Result<Config> Build(std::string_view text, std::string_view origin, const Overr
   DSLIDE_RETURN_IF_ERROR(SetFromIni(text, origin, &builder));
   DSLIDE_RETURN_IF_ERROR(SetFromOverrides(overrides, &builder));
   builder.ExtendSchedule(kCommandLine);
+  builder.ApplyEffort();
   DSLIDE_RETURN_IF_ERROR(builder.CheckTogether());
   return builder.config();
 }

@@ -27,6 +27,7 @@ enum class Tail { kWeighted, kNone };
 enum class HashFamily { kDwta, kSimHash };
 enum class OptimizerKind { kAdam, kAdaGrad, kSgd };
 enum class Decay { kLinear, kCosine, kNone };
+enum class Effort { kFast, kNormal, kBest };
 enum class Precision { kFp32, kBf16 };
 enum class Products { kAuto, kFp32, kBf16 };
 enum class MomentPrecision { kAuto, kFp32, kBf16 };
@@ -105,6 +106,7 @@ struct TrainConfig {
   uint32_t admit_count = 2;         // samples after which a word or label is added
   uint32_t expire_segments = 1000;  // without a word or label after which it goes; 0: never
   uint32_t vocabulary_mb = 0;       // that words and labels of a stream may take; 0: derived
+  Effort effort = Effort::kNormal;  // of which hidden units and epochs follow that are not given
   uint32_t epochs = 0;              // 0: derived from the number of samples
   uint32_t batch = 0;               // samples; 0: derived from their number
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;
@@ -118,11 +120,10 @@ struct TrainConfig {
   uint32_t schedule_epochs = 0;             // common/config/schedule.h; 0: train.epochs
   std::optional<uint32_t> cooldown_epochs;  // nullopt: held-out samples decide
   float race_share = 0.0f;  // share of the run's epochs that trials may use (scheduler/pass/race.h)
-  float weight_decay = 0.0f;            // decoupled (AdamW), a touched row loses lr * this share
-  float dropout_input = 0.0f;           // share of a sample's features left out
-  std::optional<float> dropout_hidden;  // share of hidden units left out; DropoutHidden()
-  std::optional<uint32_t>
-      late_dropout;  // schedule.h, DropoutIn(); nullopt: held-out samples decide
+  float weight_decay = 0.0f;             // decoupled (AdamW), a touched row loses lr * this share
+  float dropout_input = 0.0f;            // share of a sample's features left out
+  std::optional<float> dropout_hidden;   // share of hidden units left out; DropoutHidden()
+  std::optional<uint32_t> late_dropout;  // DropoutIn(); nullopt: held-out samples decide
   std::optional<float> label_smoothing;  // softmax: target mass spread evenly; LabelSmoothing()
   float sparsify = 0.01f;             // probabilities below it become 0 or it at random; 0: never
   bool exclude_own_features = false;  // rank without label i if feature i is in the sample

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace dslide {
 
 Model::Model(ModelInfo info, const ModelArrays& arrays,
@@ -72,10 +74,45 @@ std::shared_ptr<const Model> Model::WithProbes(uint32_t probes, float recall) co
   return std::make_shared<const Model>(std::move(info), arrays_, preprocessor_, owner_, checks_);
 }
 
+std::shared_ptr<const Model> Model::WithLogitAdjustment(float weight) const {
+  DSLIDE_CHECK(arrays_.label_counts.size() == info_.labels());
+  const BiasShift shift(arrays_.label_counts, weight);
+  struct Adjusted {
+    std::shared_ptr<const void> owner;
+    std::vector<float> bias, cell_biases;
+  };
+  auto adjusted = std::make_shared<Adjusted>();
+  adjusted->owner = owner_;
+  adjusted->bias.assign(arrays_.bias.begin(), arrays_.bias.end());
+  adjusted->cell_biases.assign(arrays_.cell_biases.begin(), arrays_.cell_biases.end());
+  for (uint32_t cell = 0; cell < cells(); ++cell) {
+    double shifts = 0;
+    uint32_t labels = 0;
+    for (uint32_t p = CellBegin(cell); p < CellEnd(cell); ++p) {
+      const uint32_t label = arrays_.label_of[p];
+      if (label == kNoLabel || IsSilent(arrays_.bias[p])) continue;
+      adjusted->bias[p] -= shift[label];
+      shifts += shift[label];
+      ++labels;
+    }
+    if (labels > 0) adjusted->cell_biases[cell] -= static_cast<float>(shifts / labels);
+  }
+  ModelArrays arrays = arrays_;
+  arrays.bias = adjusted->bias;
+  arrays.cell_biases = adjusted->cell_biases;
+  return std::make_shared<const Model>(info_, arrays, preprocessor_, std::move(adjusted), checks_);
+}
+
 std::shared_ptr<const Model> Model::WithNotes(std::string notes) const {
   ModelInfo info = info_;
   info.notes = std::move(notes);
   return std::make_shared<const Model>(std::move(info), arrays_, preprocessor_, owner_, checks_);
+}
+
+std::shared_ptr<const Model> AdjustedModel(std::shared_ptr<const Model> model, float rare) {
+  const float weight = model->info().adjustment.At(rare);
+  if (weight == 0.0f || model->arrays().label_counts.empty()) return model;
+  return model->WithLogitAdjustment(weight);
 }
 
 uint32_t DefaultCells(uint32_t labels) {

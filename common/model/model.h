@@ -16,6 +16,7 @@
 
 #include "common/base/error.h"
 #include "common/config/config.h"
+#include "common/data/measures/logit_adjustment.h"
 #include "common/math/int8/int8_scan.h"
 #include "common/model/block_checks.h"
 #include "common/run/dense_layers.h"
@@ -35,6 +36,7 @@ struct ModelInfo {
   float index_recall = 0;  // with so many probes: the share of the 10 best neurons that it finds
   // Of a model of numbers, by id; none: labels are numbers.
   std::vector<std::string> label_names = {};
+  LogitAdjustment adjustment = {};  // which the arrays do not have
   std::string notes;  // what a front end keeps with the model (tools/python: JSON); or empty
 
   uint32_t features() const { return config.model.features; }
@@ -48,13 +50,14 @@ struct ModelArrays {
   std::span<const uint16_t> input;     // [(D + 1 + R) x H_1] bf16; row D is the bias, R rows are of
                                        // dense layers (common/run/dense_layers.h)
   std::span<const uint32_t> label_of;  // [P] kNoLabel: none
-  std::span<const uint32_t> cell_ends;  // [C] positions, multiples of kInt8PanelRows
-  std::span<const float> cell_means;    // [C x H] the mean of the cell's weights
-  std::span<const float> cell_biases;   // [C] the mean of the cell's biases
-  std::span<const float> bias;          // [P]
-  std::span<const int8_t> rows;         // [P x H] in panels (common/math/int8/int8_scan.h)
-  std::span<const float> row_scales;    // [P]
-  std::span<const uint16_t> weights;    // [P x H] bf16; empty: the model has int8 rows only
+  std::span<const uint32_t> cell_ends;     // [C] positions, multiples of kInt8PanelRows
+  std::span<const float> cell_means;       // [C x H] the mean of the cell's weights
+  std::span<const float> cell_biases;      // [C] the mean of the cell's biases
+  std::span<const float> bias;             // [P]
+  std::span<const int8_t> rows;            // [P x H] in panels (common/math/int8/int8_scan.h)
+  std::span<const float> row_scales;       // [P]
+  std::span<const uint16_t> weights;       // [P x H] bf16; empty: the model has int8 rows only
+  std::span<const uint32_t> label_counts;  // [N] training samples of each label; empty: unknown
 };
 
 // Immutable; any number of threads may use it.
@@ -105,6 +108,10 @@ class Model {
 
   // The same model with another number of probes.
   std::shared_ptr<const Model> WithProbes(uint32_t probes, float recall) const;
+  // The same model whose biases have this weight of a logit adjustment
+  // (common/data/measures/logit_adjustment.h), relative to the mean label of a training sample.
+  // Probabilities are those of the adjusted logits. REQUIRES label counts.
+  std::shared_ptr<const Model> WithLogitAdjustment(float weight) const;
   // The same model with other notes.
   std::shared_ptr<const Model> WithNotes(std::string notes) const;
 
@@ -121,6 +128,10 @@ class Model {
   std::shared_ptr<const void> owner_;
   std::shared_ptr<const BlockChecks> checks_;
 };
+
+// The model with its logit adjustment for a preference of rare labels from 0 to 1
+// (LogitAdjustment::At()); without label counts the model itself.
+std::shared_ptr<const Model> AdjustedModel(std::shared_ptr<const Model> model, float rare);
 
 // The number of cells for N neurons.
 uint32_t DefaultCells(uint32_t labels);

@@ -14,7 +14,7 @@ namespace {
 // The arrays of a model that is in memory.
 struct Arrays {
   std::vector<uint16_t> input;
-  std::vector<uint32_t> label_of, cell_ends;
+  std::vector<uint32_t> label_of, cell_ends, label_counts;
   std::vector<float> cell_means, cell_biases, bias;
   Int8Panels rows;
   std::vector<uint16_t> weights;
@@ -29,7 +29,8 @@ struct Arrays {
             bias,
             {rows.values(0), rows.panels() * rows.PanelBytes()},
             {rows.scales(0), rows.size()},
-            weights};
+            weights,
+            label_counts};
   }
 };
 
@@ -79,6 +80,7 @@ std::shared_ptr<const Model> ModelBuilder::Finish(const Options& options) && {
 
   auto arrays = std::make_shared<Arrays>(hidden);
   arrays->input = std::move(input_);
+  arrays->label_counts = std::move(label_counts_);
   arrays->cell_means = std::move(cells.means);
   arrays->cell_biases = std::move(cells.biases);
   // Neurons by cell, each cell from a panel's beginning on, by label within a cell.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/math/kernels.h"
@@ -26,6 +27,9 @@ class ModelBuilder {
     uint32_t cells = 0;      // 0: DefaultCells()
     size_t threads = 1;
   };
+  // How many training samples each label has, [N]; empty or not called: unknown.
+  void SetLabelCounts(std::vector<uint32_t> counts) { label_counts_ = std::move(counts); }
+
   // A model without an index: its probes are 0 (see index_probes.h). Call once.
   std::shared_ptr<const Model> Finish(const Options& options) &&;
 
@@ -36,6 +40,7 @@ class ModelBuilder {
   std::vector<uint16_t> input_;    // [(D + 1 + R) x H_1]
   std::vector<uint16_t> weights_;  // [N x H]
   std::vector<float> biases_;      // [N]
+  std::vector<uint32_t> label_counts_;
 };
 
 }  // namespace dslide

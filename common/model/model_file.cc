@@ -10,6 +10,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <string_view>
@@ -81,6 +82,7 @@ void ForEachArray(Arrays& arrays, const Each& each) {
   each("rows", arrays.rows);
   each("row_scales", arrays.row_scales);
   each("weights", arrays.weights);
+  each("label_counts", arrays.label_counts);
 }
 
 // Each with a line end.
@@ -264,7 +266,8 @@ bool Fit(const ModelInfo& info, const ModelArrays& a) {
       a.cell_means.size() != cells * hidden || a.cell_biases.size() != cells ||
       a.bias.size() != positions || a.row_scales.size() != positions ||
       a.rows.size() != positions * Int8Units(hidden) * kInt8Group ||
-      (!a.weights.empty() && a.weights.size() != positions * hidden) || info.probes > cells) {
+      (!a.weights.empty() && a.weights.size() != positions * hidden) ||
+      (!a.label_counts.empty() && a.label_counts.size() != info.labels()) || info.probes > cells) {
     return false;
   }
   uint32_t begin = 0;
@@ -321,10 +324,11 @@ Status WriteModelFile(const Model& model, const std::string& path) {
   align();
   const ModelInfo& info = model.info();
   wire::FinishModelFileBuffer(
-      builder, wire::CreateModelFileDirect(
-                   builder, kModelFormat, info.name.c_str(), FormatConfig(info.config).c_str(),
-                   info.samples, info.features(), info.hidden(), info.labels(), model.positions(),
-                   model.cells(), info.probes, info.index_recall, &sections));
+      builder,
+      wire::CreateModelFileDirect(
+          builder, kModelFormat, info.name.c_str(), FormatConfig(info.config).c_str(), info.samples,
+          info.features(), info.hidden(), info.labels(), model.positions(), model.cells(),
+          info.probes, info.index_recall, &sections, info.adjustment.usual, info.adjustment.rare));
   const std::string_view description(reinterpret_cast<const char*>(builder.GetBufferPointer()),
                                      builder.GetSize());
   const std::array<uint64_t, 2> tail = {description.size(), ChecksumOfBytes(description)};
@@ -356,6 +360,10 @@ Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path, Mode
   info.samples = description.samples();
   info.probes = description.probes();
   info.index_recall = description.index_recall();
+  info.adjustment = {description.logit_adjustment(), description.rare_logit_adjustment()};
+  if (!std::isfinite(info.adjustment.usual) || !std::isfinite(info.adjustment.rare)) {
+    return reader.Damaged("its description");
+  }
   if (info.features() != description.features() || info.hidden() != description.hidden() ||
       info.labels() != description.labels()) {
     return reader.Damaged("its description");

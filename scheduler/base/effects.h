@@ -10,6 +10,7 @@
 
 #include "common/base/ids.h"
 #include "common/checkpoint/manifest.h"
+#include "common/data/measures/logit_adjustment.h"
 #include "common/data/measures/metrics.h"
 #include "common/wire/messages.h"
 #include "scheduler/ledger/ledger.h"
@@ -24,12 +25,21 @@ enum class EvaluationSet {
   kTest,      // all test samples, at the end
 };
 
+// A held-out sample, and what the model predicts for it.
+struct RankedSample {
+  std::vector<uint32_t> labels;  // the true ones, ascending
+  std::vector<uint32_t> ranked;  // the best first, at most kAdjustedLabels
+  std::vector<float> scores;     // their logits
+};
+
 // The outcome of an evaluation. The shell writes it to metrics.jsonl and shows it.
 struct EvaluationResult {
   uint32_t epoch = 0;  // epochs trained so far
   EvaluationSet set = EvaluationSet::kTestPart;
   RankingMetrics metrics;
   std::vector<float> ndcg = {};  // [samples] nDCG@kMaxMetricK of each held-out sample
+  // After the last epoch: held-out samples, in their order, at most Evaluation::kMostKept.
+  std::vector<RankedSample> ranked = {};
 };
 
 // A sample that an evaluation has ranked labels for.
@@ -74,9 +84,10 @@ struct SchedulerEffects {
   std::vector<std::string> lost_servers;  // names of servers that were lost
   std::vector<std::string> tunings;       // one line each, for the debug log
   std::vector<EvaluationResult> evaluations;
-  std::vector<EvaluatedSample> examples;  // the last samples of the last of them
-  std::optional<Manifest> manifest;       // write it; then call OnManifest()
-  std::optional<uint32_t> epoch_done;     // epochs trained so far
+  std::vector<EvaluatedSample> examples;   // the last samples of the last of them
+  std::optional<LogitAdjustment> ranking;  // write it beside the checkpoints
+  std::optional<Manifest> manifest;        // write it; then call OnManifest()
+  std::optional<uint32_t> epoch_done;      // epochs trained so far
   // The segment of the stream that training goes on with: then call OnSegment(), or OnStreamEnd().
   std::optional<uint32_t> segment_wanted;
   // Members that lie: their keys are not to be let in any more.

@@ -64,6 +64,7 @@ class Outbox {
 
   void ReplyWithStatus(const PeerId& to, uint64_t request);
   void WriteManifest(Manifest manifest) { effects_.manifest = std::move(manifest); }
+  void StoreRanking(const LogitAdjustment& adjustment) { effects_.ranking = adjustment; }
   void ShowEpochDone(uint32_t epochs) { effects_.epoch_done = epochs; }
   void WantSegment(uint32_t number) { effects_.segment_wanted = number; }
   void ShowEvaluation(EvaluationResult result, std::vector<EvaluatedSample> examples) {

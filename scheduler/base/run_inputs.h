@@ -11,6 +11,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 #include "common/data/dataset.h"
+#include "common/data/measures/logit_adjustment.h"
 #include "common/data/measures/metrics.h"
 #include "common/security/keyed_hash.h"
 #include "common/security/signature.h"
@@ -40,6 +41,8 @@ struct RunContext {
   // `train` with these numbers, which ascend.
   const Dataset* dev = nullptr;
   std::vector<uint32_t> held_out = {};
+  // Of the samples that are trained; null: rankings are not adjusted.
+  std::shared_ptr<const LabelLogs> label_logs = {};
   std::vector<std::string> open_keys = {};  // whose values the run may choose
   Overrides settings = {};  // what was chosen since the run began, "section.key=value"
   Config base = {};         // `config` without them: members know the run by it

@@ -82,8 +82,14 @@ void AfterCheckpoint(RunState* run, int64_t now_ms) {
 }  // namespace
 
 void BeginEvaluation(RunState* run, EvaluationSet set) {
+  Evaluation::Adjustment adjustment;
+  if (set == EvaluationSet::kHeldOut && run->pass().training_complete()) {
+    adjustment = {run->inputs.label_logs, {}, /*keeps_samples=*/true};
+  } else if (set == EvaluationSet::kTest && run->adjustment) {
+    adjustment = {run->inputs.label_logs, run->adjustment->usual};
+  }
   run->pass().BeginEvaluation(run->inputs, set, run->inverse_propensities,
-                              static_cast<int64_t>(run->roster().BatchMs()));
+                              static_cast<int64_t>(run->roster().BatchMs()), std::move(adjustment));
 }
 
 void Proceed(RunState* run, int64_t now_ms) {

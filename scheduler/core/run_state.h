@@ -89,6 +89,7 @@ struct RunState {
   std::optional<LossOutliers> outliers;  // the same
   Race race;
   RunTotals totals;
+  std::optional<LogitAdjustment> adjustment;  // chosen after the last epoch
   TrainingClock clock;
   // Of a stream: the segment that has come for the next pass, and what the shell was asked for.
   std::optional<StreamSegment> next_segment;

@@ -80,6 +80,7 @@ RunStatus Describe(const RunState& run, int64_t now_ms) {
   status.training_cpu_seconds = run.clock.cpu_seconds();
   status.last_evaluation = run.totals.last_evaluation;
   status.last_held_out = run.totals.last_held_out;
+  status.choices = run.totals.choices;
   status.last_checkpoint = run.checkpointer.newest_directory();
 
   status.plan = run.plan();

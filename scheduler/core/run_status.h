@@ -76,7 +76,8 @@ struct RunStatus {
   double training_cpu_seconds = 0;                  // of members
   std::optional<EvaluationResult> last_evaluation;  // on test samples
   std::optional<EvaluationResult> last_held_out;
-  std::string last_checkpoint;  // directory of the newest complete one; empty: none
+  std::vector<std::string> choices;  // of settings by this scheduler, a line each
+  std::string last_checkpoint;       // directory of the newest complete one; empty: none
 
   Plan plan;
   uint32_t recoveries = 0;  // of this life

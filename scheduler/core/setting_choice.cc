@@ -9,6 +9,7 @@
 #include "common/config/limits.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
+#include "scheduler/pass/adjustment_choice.h"
 
 namespace dslide {
 namespace {
@@ -17,6 +18,11 @@ void AddSettings(const Overrides& more, RunContext* run) {
   Overrides settings = run->settings;
   settings.insert(settings.end(), more.begin(), more.end());
   UseSettings(std::move(settings), run);
+}
+
+void Tell(std::string line, RunState* run, int64_t now_ms) {
+  run->totals.choices.push_back(line);
+  run->out.Decide(std::move(line), now_ms);
 }
 
 // "held-out nDCG@5 39.72 after epoch 3, 39.66 before it".
@@ -49,10 +55,9 @@ bool ShouldRaiseDropout(const RunState& run) {
 }
 
 void RaiseDropout(RunState* run, int64_t now_ms) {
-  run->out.Decide(
-      fmt::format("dropout of hidden units is {:.3g} from now on ({:.3g} before): {}", kHighDropout,
-                  DropoutHidden(run->inputs.config.train), LastGainText(*run)),
-      now_ms);
+  Tell(fmt::format("dropout of hidden units is {:.3g} from now on ({:.3g} before): {}",
+                   kHighDropout, DropoutHidden(run->inputs.config.train), LastGainText(*run)),
+       run, now_ms);
   AddSettings({fmt::format("train.late_dropout={}", run->pass().counted().epoch)}, &run->inputs);
 }
 
@@ -71,11 +76,10 @@ void BeginCooldown(RunState* run, int64_t now_ms) {
   constexpr uint32_t kEpochs = HeldOutCurve::kCooldownEpochs;
   const TrainConfig& train = run->inputs.config.train;
   const uint32_t epochs = run->pass().counted().epoch + kEpochs;
-  run->out.Decide(
-      fmt::format("training ends after {} of {} epochs: {}; the learning rate falls to 0 in the "
-                  "last {}",
-                  epochs, train.epochs, LastGainText(*run), kEpochs),
-      now_ms);
+  Tell(fmt::format("training ends after {} of {} epochs: {}; the learning rate falls to 0 in the "
+                   "last {}",
+                   epochs, train.epochs, LastGainText(*run), kEpochs),
+       run, now_ms);
   AddSettings({fmt::format("train.epochs={}", epochs),
                fmt::format("train.schedule_epochs={}", ScheduledEpochs(train)),
                fmt::format("train.cooldown_epochs={}", kEpochs)},
@@ -118,9 +122,18 @@ void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) 
   run->out.Record(LedgerHeldOut{result.epoch, result.ndcg});
   const size_t judged = run->race.ResultLines().size();
   run->race.Add(result.epoch, std::exchange(result.ndcg, {}));
+  const std::vector<RankedSample> ranked = std::exchange(result.ranked, {});
+  if (!ranked.empty()) {
+    AdjustmentChoice choice =
+        ChooseAdjustment(ranked, *run->inputs.label_logs, run->inverse_propensities);
+    run->adjustment = choice.adjustment;
+    run->out.StoreRanking(choice.adjustment);
+    Tell(std::move(choice.line), run, now_ms);
+    if (ranked.size() == result.metrics.samples) result.metrics = choice.metrics;
+  }
   run->totals.last_held_out = result;
   const std::vector<std::string> found = run->race.ResultLines();
-  for (size_t i = judged; i < found.size(); ++i) run->out.Decide(found[i], now_ms);
+  for (size_t i = judged; i < found.size(); ++i) Tell(found[i], run, now_ms);
   if (run->race.settled() && run->race.curve().size() > 1) {
     if (ShouldRaiseDropout(*run)) {
       RaiseDropout(run, now_ms);

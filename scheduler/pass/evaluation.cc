@@ -1,17 +1,21 @@
 #include "scheduler/pass/evaluation.h"
 
 #include <algorithm>
+#include <bit>
+#include <span>
 
 #include "common/base/random.h"
 
 namespace dslide {
 namespace {
 
-// Of the predicted labels in their order. Never 0, which says that there are none.
+// Of the predicted labels in their order, with their scores. Never 0, which says that there are
+// none.
 uint64_t DigestOf(const TopKReply& said, uint64_t secret) {
   uint64_t digest = SubSeed(secret, said.ids.size());
   for (const uint32_t offset : said.offsets) digest = SubSeed(digest, offset);
   for (const uint32_t id : said.ids) digest = SubSeed(digest, id);
+  for (const float score : said.scores) digest = SubSeed(digest, std::bit_cast<uint32_t>(score));
   return std::max<uint64_t>(1, digest);
 }
 
@@ -20,13 +24,26 @@ uint64_t DigestOf(const TopKReply& said, uint64_t secret) {
 void Evaluation::Add(const TopKReply& predictions, const DataOrder& order, uint64_t first) {
   const size_t samples = predictions.offsets.size() - 1;
   ndcg_.resize(order.samples());
+  if (adjustment_.keeps_samples) kept_.resize(std::min<size_t>(kMostKept, order.samples()));
+  TopKReply measured;
   for (size_t i = 0; i < samples; ++i) {
-    const size_t begin = predictions.offsets[i];
-    ndcg_[first + i] = static_cast<float>(
-        metrics_.Add({predictions.ids.data() + begin, predictions.offsets[i + 1] - begin},
-                     order.Sample(first + i).labels));
+    const size_t begin = predictions.offsets[i], count = predictions.offsets[i + 1] - begin;
+    const std::span<const uint32_t> ids(predictions.ids.data() + begin, count);
+    const auto labels = order.Sample(first + i).labels;
+    std::vector<uint32_t> best(ids.begin(), ids.end());
+    if (adjusts()) {
+      const std::span<const float> scores(predictions.scores.data() + begin, count);
+      if (first + i < kept_.size()) {
+        kept_[first + i] = {{labels.begin(), labels.end()}, best, {scores.begin(), scores.end()}};
+      }
+      best = AdjustedRanking(ids, scores, *adjustment_.logs, adjustment_.weight.value_or(0),
+                             kMaxMetricK);
+    }
+    ndcg_[first + i] = static_cast<float>(metrics_.Add(best, labels));
+    measured.ids.insert(measured.ids.end(), best.begin(), best.end());
+    measured.offsets.push_back(static_cast<uint32_t>(measured.ids.size()));
   }
-  KeepExamples(predictions, order, first);
+  KeepExamples(measured, order, first);
 }
 
 bool Evaluation::BeginAgain() {

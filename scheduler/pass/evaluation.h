@@ -12,10 +12,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/data/data_order.h"
+#include "common/data/measures/logit_adjustment.h"
 #include "common/data/measures/metrics.h"
 #include "common/wire/messages.h"
 #include "scheduler/base/effects.h"
@@ -30,17 +33,34 @@ class Evaluation {
   // Who reports predictions to the audits (Audits::Server): the scheduler itself.
   static constexpr Incarnation kWitness{1};
 
+  // What to do with predictions besides measuring them.
+  struct Adjustment {
+    std::shared_ptr<const LabelLogs> logs;  // null: nothing
+    std::optional<float> weight;            // measure rankings with this logit adjustment
+    bool keeps_samples = false;             // keep what is predicted for kMostKept samples
+  };
+  static constexpr size_t kMostKept = 50'000;
+
+  Evaluation(EvaluationSet set, InversePropensities propensities, Adjustment adjustment)
+      : set_(set), metrics_(std::move(propensities)), adjustment_(std::move(adjustment)) {}
   Evaluation(EvaluationSet set, InversePropensities propensities)
-      : set_(set), metrics_(std::move(propensities)) {}
+      : Evaluation(set, std::move(propensities), Adjustment()) {}
 
   EvaluationSet set() const { return set_; }
+  // Labels that a worker predicts for a sample.
+  uint32_t top_k() const { return adjusts() ? kAdjustedLabels : kMaxMetricK; }
+  // Whether predictions need scores.
+  bool adjusts() const { return adjustment_.logs != nullptr; }
   RankingMetrics Result() const { return metrics_.Result(); }
   // [samples of the order] nDCG@kMaxMetricK of each.
   std::vector<float> TakeNdcg() { return std::exchange(ndcg_, {}); }
+  // The samples that were kept, in their order.
+  std::vector<RankedSample> TakeSamples() { return std::exchange(kept_, {}); }
   // The last kExamples samples, the oldest first.
   std::vector<EvaluatedSample> TakeExamples() { return std::exchange(examples_, {}); }
 
-  // Predictions of the samples of `order` from `first` on. REQUIRES that they exist.
+  // Predictions of the samples of `order` from `first` on. REQUIRES that they exist, and a score
+  // for each predicted label if adjusts().
   void Add(const TopKReply& predictions, const DataOrder& order, uint64_t first);
   // Forgets all predictions. False: it has done so kMostAgain times already, and keeps them.
   [[nodiscard]] bool BeginAgain();
@@ -60,7 +80,9 @@ class Evaluation {
 
   EvaluationSet set_;
   RankingEvaluator metrics_;
+  Adjustment adjustment_;
   std::vector<float> ndcg_;
+  std::vector<RankedSample> kept_;
   std::vector<EvaluatedSample> examples_;
   std::map<Incarnation, uint64_t> counted_;  // batches by worker
   uint32_t plan_version_ = 0;

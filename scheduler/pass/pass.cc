@@ -13,7 +13,6 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kEvaluationTop = kMaxMetricK;
 constexpr int64_t kMostAuditPatienceMs = 10000;
 constexpr int64_t kLeastAuditPatienceMs = 1000;
 constexpr int64_t kPatientBatches = 4;  // of an evaluation: times what a batch takes
@@ -97,9 +96,10 @@ CountedWork Pass::TakeStepsBack(const RunContext& run, uint32_t version) {
 }
 
 void Pass::BeginEvaluation(const RunContext& run, EvaluationSet set,
-                           const InversePropensities& propensities, int64_t batch_ms) {
+                           const InversePropensities& propensities, int64_t batch_ms,
+                           Evaluation::Adjustment adjustment) {
   const TrainConfig& train = run.config.train;
-  evaluation_.emplace(set, propensities);
+  evaluation_.emplace(set, propensities, std::move(adjustment));
   if (set == EvaluationSet::kHeldOut) {
     order_ = run.dev == nullptr ? DataOrder::OfSamples(*run.train, run.held_out, train.batch)
                                 : DataOrder::Evaluation(*run.dev, 0, 0, train.batch);
@@ -142,7 +142,10 @@ void Pass::EndEpoch(const RunContext& run, Outbox* out) {
 EvaluationResult Pass::EndEvaluation(std::vector<EvaluatedSample>* examples) {
   DSLIDE_CHECK(complete() && evaluating());
   EvaluationResult result{counted_.epoch, evaluation_->set(), evaluation_->Result()};
-  if (result.set == EvaluationSet::kHeldOut) result.ndcg = evaluation_->TakeNdcg();
+  if (result.set == EvaluationSet::kHeldOut) {
+    result.ndcg = evaluation_->TakeNdcg();
+    result.ranked = evaluation_->TakeSamples();
+  }
   *examples = evaluation_->TakeExamples();
   Stop();
   return result;
@@ -168,7 +171,7 @@ std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& ap
   grant.kind = evaluating() ? LeaseKind::kEvaluate : LeaseKind::kTrain;
   grant.epoch = counted_.epoch;
   grant.unit = lease->unit;
-  grant.top_k = kEvaluationTop;
+  grant.top_k = evaluating() ? evaluation_->top_k() : 0;
   const bool by_numbers = applicant.has_data && !evaluating();
   for (const uint32_t index : lease->batches) {
     const uint64_t number = NumberInPass(lease->unit, index, train.unit_batches);
@@ -296,7 +299,8 @@ bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, uint32_t
   const uint64_t samples = p.offsets.size() - 1;
   const bool labels_known = std::all_of(p.ids.begin(), p.ids.end(),
                                         [&](uint32_t id) { return id < run.config.model.labels; });
-  if (number >= book_->batches() || !labels_known ||
+  const bool scored = !evaluation_->adjusts() || p.scores.size() == p.ids.size();
+  if (number >= book_->batches() || !labels_known || !scored ||
       samples != std::min<uint64_t>(train.batch, order_->samples() - first)) {
     if (audits_) audits_->Fail(worker, done.batch);
     return false;

@@ -61,7 +61,8 @@ class Pass {
   // `batch_ms`: what a batch takes; nobody is waited for much longer. REQUIRES that the set has
   // samples.
   void BeginEvaluation(const RunContext& run, EvaluationSet set,
-                       const InversePropensities& propensities, int64_t batch_ms = 0);
+                       const InversePropensities& propensities, int64_t batch_ms = 0,
+                       Evaluation::Adjustment adjustment = {});
   // REQUIRES complete(), and that an epoch is in progress.
   void EndEpoch(const RunContext& run, Outbox* out);
   // REQUIRES complete(), and that an evaluation is in progress. *examples: its last samples.

@@ -34,6 +34,7 @@ struct RunTotals {
   uint64_t lease_bytes = 0;                         // of training leases, on the wire
   std::optional<EvaluationResult> last_evaluation;  // on test samples
   std::optional<EvaluationResult> last_held_out;
+  std::vector<std::string> choices;  // of settings, a line each with its figures
 
   // What a message of the scheduler took on the wire.
   void CountSent(const Body& body, size_t bytes) {

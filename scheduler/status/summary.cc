@@ -152,6 +152,7 @@ std::string SummaryJson(const RunStatus& status, const RunCosts& costs) {
   json["outcome"] = status.outcome.empty() ? "finished" : status.outcome;
   if (status.last_evaluation) AddMetrics(status.last_evaluation->metrics, &json);
   if (status.last_held_out) AddMetrics(status.last_held_out->metrics, &json["held_out"]);
+  if (!status.choices.empty()) json["choices"] = status.choices;
   json["epochs"] = status.epoch;
   json["samples"] = status.samples;
   AddCosts(costs, &json);

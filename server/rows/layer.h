@@ -92,6 +92,8 @@ class Layer : private RowSource {
   const ChangedRows& changed() const { return changed_; }
 
   float bias(uint32_t row) const { return scalars_[row].bias; }
+  // REQUIRES inference.
+  void ShiftBias(uint32_t row, float by) { scalars_[row].bias += by; }
 
   // The running mean of what ObserveMass() was told; 0: nothing yet. Stored with the row, if
   // neurons are drawn by it (DrawsByMass) and these are output neurons. ObserveMass() REQUIRES

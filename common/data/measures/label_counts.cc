@@ -9,7 +9,7 @@
 
 namespace dslide {
 
-std::vector<LabelCount> CountLabels(const Dataset& train) {
+std::vector<LabelCount> CountLabels(const Dataset& train, std::span<const uint32_t> without) {
   if (train.drawn() != nullptr) {
     const std::vector<uint64_t>& tokens = train.drawn()->counts();
     std::vector<LabelCount> counts;
@@ -20,7 +20,12 @@ std::vector<LabelCount> CountLabels(const Dataset& train) {
   }
   std::vector<uint32_t> labels;
   labels.reserve(train.num_label_entries());
+  auto skipped = without.begin();
   for (size_t i = 0; i < train.size(); ++i) {
+    if (skipped != without.end() && *skipped == i) {
+      ++skipped;
+      continue;
+    }
     labels.insert(labels.end(), train[i].labels.begin(), train[i].labels.end());
   }
   std::sort(labels.begin(), labels.end());

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/data/dataset.h"
@@ -17,8 +18,8 @@ struct LabelCount {
 };
 
 // The labels that occur, ascending. Takes memory for all labels of all samples. Of samples that are
-// drawn it counts tokens.
-std::vector<LabelCount> CountLabels(const Dataset& train);
+// drawn it counts tokens. `without`: numbers of samples, ascending, that are not counted.
+std::vector<LabelCount> CountLabels(const Dataset& train, std::span<const uint32_t> without = {});
 
 enum class Band : uint8_t { kHead, kMiddle, kTail };
 constexpr size_t kBands = 3;

@@ -12,25 +12,31 @@
 namespace dslide {
 
 InversePropensities::InversePropensities(const Dataset& train, double a, double b) : known_(true) {
+  auto values = std::make_shared<std::vector<std::pair<uint32_t, float>>>();
+  values_ = values;
   if (train.size() == 0) return;
   const double c = (std::log(static_cast<double>(train.size())) - 1.0) * std::pow(b + 1.0, a);
   const auto inverse = [&](uint64_t count) {
     return static_cast<float>(1.0 + c * std::pow(static_cast<double>(count) + b, -a));
   };
   others_ = inverse(0);
-  for (const auto& [label, count] : CountLabels(train)) values_.emplace_back(label, inverse(count));
+  for (const auto& [label, count] : CountLabels(train)) {
+    values->emplace_back(label, inverse(count));
+  }
 }
 
 InversePropensities::InversePropensities(std::vector<std::pair<uint32_t, float>> values,
                                          float others)
-    : values_(std::move(values)), others_(others), known_(true) {}
+    : values_(std::make_shared<const std::vector<std::pair<uint32_t, float>>>(std::move(values))),
+      others_(others),
+      known_(true) {}
 
 float InversePropensities::operator[](uint32_t label) const {
   DSLIDE_CHECK(known_);
   const auto found = std::lower_bound(
-      values_.begin(), values_.end(), label,
+      values_->begin(), values_->end(), label,
       [](const std::pair<uint32_t, float>& value, uint32_t l) { return value.first < l; });
-  return found != values_.end() && found->first == label ? found->second : others_;
+  return found != values_->end() && found->first == label ? found->second : others_;
 }
 
 void InversePropensities::Largest(std::span<const uint32_t> labels, size_t count,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -41,7 +42,8 @@ class InversePropensities {
   void Largest(std::span<const uint32_t> labels, size_t count, std::vector<double>* largest) const;
 
  private:
-  std::vector<std::pair<uint32_t, float>> values_;  // of the labels that occur, ascending
+  // Of the labels that occur, ascending. Copies share them.
+  std::shared_ptr<const std::vector<std::pair<uint32_t, float>>> values_;
   float others_ = 1;
   bool known_ = false;
 };

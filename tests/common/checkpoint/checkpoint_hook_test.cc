@@ -56,6 +56,29 @@ TEST_CASE_FIXTURE(Hooked, "hook: it is run with the directory, and the newest is
   CHECK(Text("said") == "/a /a more\n/c /c \n");
 }
 
+TEST_CASE_FIXTURE(Hooked, "hook: it is run again when a file beside the checkpoint has changed") {
+  CheckpointHook hook(
+      "checkpoint.hook",
+      "echo $1 >>" + Path("said") + "; while [ ! -e " + Path("go") + " ]; do sleep 0.01; done",
+      60'000);
+  hook.Repeat();
+  CHECK_FALSE(hook.busy());  // there is no checkpoint yet
+  hook.Offer("/a");
+  hook.Repeat();  // before it runs: once is enough
+  CHECK(hook.Tick(0).empty());
+  hook.Repeat();  // while it runs
+  std::ofstream(Path("go")) << "";
+  CHECK(End(&hook, 1).empty());
+  CHECK(hook.busy());
+  CHECK(End(&hook, 2).empty());
+  CHECK_FALSE(hook.busy());
+  hook.Repeat();  // afterwards
+  hook.Offer("/b");
+  CHECK(End(&hook, 3).empty());
+  CHECK_FALSE(hook.busy());
+  CHECK(Text("said") == "/a\n/a\n/b\n");
+}
+
 TEST_CASE_FIXTURE(Hooked, "hook: one that fails is run again after a while, or with the next") {
   CheckpointHook hook("checkpoint.hook", "[ -e " + Path("good") + " ] || exit 3", 60'000);
   hook.Offer("/a");

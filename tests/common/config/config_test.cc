@@ -68,6 +68,7 @@ Config UnusualConfig() {
   c.train.cooldown_epochs = 2;
   c.train.late_dropout = 3;
   c.train.race_share = 0.75f;
+  c.train.effort = Effort::kBest;
   c.train.batch = 1;
   c.train.optimizer = OptimizerKind::kSgd;
   c.train.learning_rate = 1.17549435e-9f;

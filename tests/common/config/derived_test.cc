@@ -240,6 +240,39 @@ TEST_CASE("config: words and sessions have linear hidden units and nothing left 
   CHECK(chosen.model.activation == Activation::kRelu);
 }
 
+TEST_CASE("config: effort decides hidden units, epochs, dropout and smoothing that are not given") {
+  const DataFacts rare{.samples = 100'000, .label_repeats = 50, .median_label = 1};
+  const DataFacts frequent{.samples = 100'000, .label_repeats = 50, .median_label = 50};
+  struct Expected {
+    const char* effort;
+    uint32_t hidden, epochs;
+    float dropout, high_dropout, smoothing;
+  };
+  for (const Expected& e :
+       {Expected{"fast", 256, 4, 0.1f, 0.25f, 0.1f}, Expected{"normal", 512, 8, 0.1f, 0.5f, 0.1f},
+        Expected{"best", 1024, 12, 0.3f, 0.5f, 0.2f}}) {
+    CAPTURE(e.effort);
+    const std::string effort = std::string("train.effort=") + e.effort;
+    for (const DataFacts& facts : {rare, frequent}) {
+      Config config = *LoadConfig("", {effort});
+      CHECK(config.model.hidden == e.hidden);
+      ResolveConfig(50'000, 20'000, &config, facts);
+      CHECK(config.train.epochs == e.epochs);
+      CHECK(config.train.dropout_hidden == (facts.median_label == 1 ? e.dropout : e.high_dropout));
+      CHECK(config.train.label_smoothing == e.smoothing);
+      // What was derived stays when the stored configuration is read.
+      CHECK(*ParseStoredConfig(FormatConfig(config), "stored") == config);
+    }
+    Config given = *LoadConfig("", {effort, "model.hidden=100", "train.epochs=3",
+                                    "train.dropout_hidden=0.2", "train.label_smoothing=0.05"});
+    ResolveConfig(50'000, 20'000, &given, rare);
+    CHECK(given.model.hidden == 100);
+    CHECK(given.train.epochs == 3);
+    CHECK(given.train.dropout_hidden == 0.2f);
+    CHECK(given.train.label_smoothing == 0.05f);
+  }
+}
+
 TEST_CASE("config: dropout by how many samples most labels have") {
   const auto dropout = [](uint64_t median_label, const std::string& text = "") {
     Config config = Parsed(text);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -70,6 +71,26 @@ TEST_CASE_FIXTURE(Fixture, "model file: what is written is read, and ranks the s
   }
   CHECK(std::filesystem::exists(path));
   CHECK_FALSE(std::filesystem::exists(path + ".tmp"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "model file: label counts and logit adjustment") {
+  std::vector<uint32_t> counts;
+  for (uint32_t label = 0; label < kSmall.labels; ++label) counts.push_back(3 * label);
+  SmallModel small = kSmall;
+  small.adjustment = {-0.3f, 0.4f};
+  ModelBuilder builder = small.Builder();
+  builder.SetLabelCounts(counts);
+  REQUIRE(WriteModelFile(*std::move(builder).Finish({}), path).ok());
+  const auto model = OpenModelFile(path);
+  REQUIRE(model.ok());
+  CHECK((*model)->info().adjustment == small.adjustment);
+  CHECK(std::ranges::equal((*model)->arrays().label_counts, counts));
+  CHECK(VerifyModelFile(path).ok());
+  counts.pop_back();
+  ModelBuilder wrong = kSmall.Builder();
+  wrong.SetLabelCounts(counts);
+  REQUIRE(WriteModelFile(*std::move(wrong).Finish({}), path).ok());
+  Damage(*ReadWholeFile(path), "its arrays do not fit each other");
 }
 
 TEST_CASE_FIXTURE(Fixture, "model file: label names") {

@@ -70,6 +70,41 @@ TEST_CASE("ranker: every search finds the best labels, of one cell and of many")
   }
 }
 
+TEST_CASE("ranker: a logit adjustment is one of the biases, whatever the search") {
+  std::vector<uint32_t> counts;
+  SmallModel shifted = kSmall;
+  for (uint32_t label = 0; label < kSmall.labels; ++label) counts.push_back(label % 7 * label);
+  const BiasShift shift(counts, 0.4f);
+  for (uint32_t label = 0; label < kSmall.labels; ++label) shifted.biases[label] -= shift[label];
+  ModelBuilder builder = kSmall.Builder();
+  builder.SetLabelCounts(counts);
+  ModelBuilder::Options options;
+  options.cells = 20;
+  const auto model = std::move(builder).Finish(options);
+  const auto adjusted = model->WithLogitAdjustment(0.4f);
+  for (const uint32_t k : {1u, 5u}) {
+    CheckBest(shifted, adjusted, ModelSearch::kExact, k);
+    CheckBest(shifted, adjusted, ModelSearch::kScan, k);
+    CheckBest(shifted, adjusted->WithProbes(model->cells(), 1), ModelSearch::kIndex, k);
+    CheckBest(kSmall, model, ModelSearch::kExact, k);  // as it was
+  }
+  // A cell is where the mean of its neurons is, with their biases.
+  for (uint32_t cell = 0; cell < model->cells(); ++cell) {
+    double mean = 0;
+    uint32_t neurons = 0;
+    for (uint32_t p = model->CellBegin(cell); p < model->CellEnd(cell); ++p) {
+      const uint32_t label = model->arrays().label_of[p];
+      if (label == kNoLabel) continue;
+      mean += double{shifted.biases[label]};
+      ++neurons;
+    }
+    if (neurons == 0) continue;
+    CHECK(adjusted->arrays().cell_biases[cell] == doctest::Approx(mean / neurons).epsilon(1e-4));
+  }
+  CHECK(AdjustedModel(model, 0) == model);  // whose adjustment is 0
+  CHECK(AdjustedModel(kSmall.Build(), 1)->arrays().label_counts.empty());
+}
+
 TEST_CASE("ranker: values are divided by the model's train.normalize") {
   SmallModel scaled = kSmall;
   scaled.normalize = 8;

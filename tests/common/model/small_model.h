@@ -24,6 +24,7 @@ struct SmallModel {
   std::vector<std::string> names = {};  // of the labels
   bool linear = false;                  // model.activation
   float normalize = 1;                  // train.normalize
+  LogitAdjustment adjustment = {};
 
   // All values have few bits: bf16 keeps them.
   SmallModel(uint32_t d, uint32_t h, uint32_t n, uint64_t seed)
@@ -42,6 +43,7 @@ struct SmallModel {
     info.name = "small";
     info.samples = 17;
     info.label_names = names;
+    info.adjustment = adjustment;
     info.config.model.features = features;
     info.config.model.hidden = hidden;
     info.config.model.labels = labels;

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
+
 #include "scheduler/pass/pass.h"
 #include "tests/support/numbered_samples.h"
 
@@ -188,6 +190,87 @@ TEST_CASE("evaluation: without keys there is nobody to compare with") {
   CHECK(run.Answer(kAlice));
   CHECK(run.pass.AuditsOpen() == 0);
   REQUIRE(run.Ask(kBob) == 1);
+}
+
+// Three samples in a batch, of the labels 0, 1 and 2, of which 1 is rare. The model prefers another
+// frequent label to each.
+struct Adjusted {
+  Adjusted() : test(NumberedSamples(3, 10)), pass(CountedWork{1, 1, 4, {}}) {
+    run.config.train.epochs = 1;
+    run.config.train.batch = 4;
+    run.config.model.labels = 10;
+    run.train = &train;
+    run.test = &test;
+    run.label_logs = std::make_shared<const LabelLogs>(
+        std::vector<LabelCount>{{0, 100}, {1, 1}, {2, 100}, {3, 100}});
+    pass.Begin(run, &out);
+  }
+  // Each sample's own label has the logit 1; label 0, or 3 for the first sample, has 1.5.
+  bool Answer(bool scored = true) {
+    Pass::Applicant applicant;
+    applicant.speed = [](Incarnation) { return 0.0; };
+    const std::optional<LeaseGrant> grant = pass.Lease(run, applicant, 0);
+    REQUIRE(grant);
+    top_k = grant->top_k;
+    BatchDone done;
+    done.lease = grant->lease;
+    done.batch = {grant->epoch, grant->unit, grant->batches.at(0).index};
+    done.samples = 3;
+    done.predictions.ids = {3, 0, 0, 1, 0, 2};
+    if (scored) done.predictions.scores = {1.5f, 1, 1.5f, 1, 1.5f, 1};
+    done.predictions.offsets = {0, 2, 4, 6};
+    return pass.CountEvaluated(run, done, 1, 0);
+  }
+
+  Dataset train = NumberedSamples(4, 10);
+  Dataset test;
+  RunContext run;
+  Outbox out{0};
+  Pass pass;
+  uint32_t top_k = 0;
+};
+
+TEST_CASE("evaluation: with a logit adjustment a rare label comes before a frequent one") {
+  Adjusted run;
+  run.pass.BeginEvaluation(run.run, EvaluationSet::kTest, InversePropensities(), 0,
+                           {run.run.label_logs, 0.3f});
+  CHECK(run.Answer());
+  CHECK(run.top_k == kAdjustedLabels);
+  std::vector<EvaluatedSample> examples;
+  const EvaluationResult result = run.pass.EndEvaluation(&examples);
+  CHECK(result.metrics.precision[0] == doctest::Approx(1.0 / 3));  // of label 1 alone
+  CHECK(result.ranked.empty());
+  REQUIRE(examples.size() == 3);
+  CHECK(examples[1].predicted == std::vector<uint32_t>{1, 0});
+  CHECK(examples[2].predicted == std::vector<uint32_t>{0, 2});
+}
+
+TEST_CASE("evaluation: what is predicted for held-out samples is kept, as the model ranks it") {
+  Adjusted run;
+  run.run.dev = &run.test;
+  run.pass.BeginEvaluation(run.run, EvaluationSet::kHeldOut, InversePropensities(), 0,
+                           {run.run.label_logs, {}, true});
+  CHECK(run.Answer());
+  std::vector<EvaluatedSample> examples;
+  const EvaluationResult result = run.pass.EndEvaluation(&examples);
+  CHECK(result.metrics.precision[0] == 0);
+  CHECK(result.ndcg.size() == 3);
+  REQUIRE(result.ranked.size() == 3);
+  for (uint32_t i = 0; i < 3; ++i) CHECK(result.ranked[i].labels == std::vector<uint32_t>{i});
+  CHECK(result.ranked[0].ranked == std::vector<uint32_t>{3, 0});
+  CHECK(result.ranked[2].ranked == std::vector<uint32_t>{0, 2});
+  CHECK(result.ranked[2].scores == std::vector<float>{1.5f, 1});
+}
+
+TEST_CASE("evaluation: predictions without scores do not count where they are adjusted") {
+  Adjusted run;
+  run.pass.BeginEvaluation(run.run, EvaluationSet::kTest, InversePropensities(), 0,
+                           {run.run.label_logs, 0.3f});
+  CHECK_FALSE(run.Answer(/*scored=*/false));
+  run.pass.Stop();
+  run.pass.BeginEvaluation(run.run, EvaluationSet::kTest, InversePropensities());
+  CHECK(run.Answer(/*scored=*/false));
+  CHECK(run.top_k == kMaxMetricK);
 }
 
 }  // namespace dslide::evaluation_test

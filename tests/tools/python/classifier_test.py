@@ -107,6 +107,21 @@ class Forms(unittest.TestCase):
         two = Classifier(**SMALL).fit(X, self.y % 2)
         np.testing.assert_array_equal(two.decision_function(X) > 0, two.predict(X) == 1)
 
+    def test_rare_labels_may_be_preferred(self):
+        random = np.random.default_rng(1)
+        y = np.minimum(random.geometric(0.2, 1500), 15)
+        X = np.eye(15)[y - 1] + random.normal(0, 0.7, (1500, 15))
+        model = Classifier(**SMALL).fit(X, y)
+        counts = np.bincount(y, minlength=16)
+        usual, rare = (counts[model.top_k(X, 1, rare=share)[0]].mean() for share in (0, 1))
+        self.assertLess(rare, usual)
+        again = pickle.loads(pickle.dumps(model))
+        self.assertEqual(counts[again.top_k(X, 1, rare=1)[0]].mean(), rare)
+        self.assertEqual(counts[model.top_k(X, 1)[0]].mean(), usual)
+        for wrong in (-0.1, 1.5, float("nan")):
+            with self.assertRaisesRegex(ValueError, "from 0 to 1"):
+                model.top_k(X, 1, rare=wrong)
+
     def test_a_multi_label_prediction_has_the_form_of_y(self):
         X, y = tagged(600, 20, seed=5)
         matrix = np.zeros((600, 22), int)  # two columns are empty

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <new>
 
+#include "common/checkpoint/stored_ranking.h"
 #include "common/data/whole_file.h"
 #include "common/model/ranker.h"
 #include "tests/common/model/small_model.h"
@@ -85,6 +86,22 @@ TEST_CASE("served source: another checkpoint under the same name is another mode
   CHECK_FALSE(source.IsToLoad(0));
   REQUIRE(WriteWholeFile(manifest, "two").ok());
   CHECK(source.IsToLoad(0));
+}
+
+TEST_CASE("served source: a ranking that comes after the last checkpoint is loaded") {
+  TempDirectory run;
+  const std::string manifest = run.path() + "/checkpoint/step-000000000001/manifest";
+  std::filesystem::create_directories(std::filesystem::path(manifest).parent_path());
+  std::ofstream(manifest) << "one";
+  ServedSource source(run.path(), {});
+  CHECK_FALSE(source.Load(0).ok());
+  CHECK_FALSE(source.IsToLoad(0));
+  for (const float usual : {0.1f, 0.2f}) {
+    REQUIRE(StoreRanking(run.path() + "/checkpoint", {usual, 0.5f}).ok());
+    CHECK(source.IsToLoad(0));
+    CHECK_FALSE(source.Load(0).ok());
+    CHECK_FALSE(source.IsToLoad(0));
+  }
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ struct EvaluateTask {
   std::FILE* messages = stdout;       // where the measures are printed
   std::vector<uint32_t> cutoffs;      // ascending
   uint32_t show = 0;
+  bool rare_table = false;
 };
 
 // The table's columns, ascending.
@@ -72,6 +73,12 @@ Result<EvaluateTask> TaskFrom(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(show);
   task.show = *show;
   if (task.show > 0 && task.ranking.json) return BadInput("--show: prints text; leave --json out");
+  task.rare_table = arguments.Has("rare-table");
+  for (const char* other : {"rare", "show", "output", "per-sample", "per-label"}) {
+    if (task.rare_table && arguments.Has(other)) {
+      return BadInput(fmt::format("--rare-table: prints a table alone; leave --{} out", other));
+    }
+  }
   Result<std::vector<uint32_t>> cutoffs = CutoffsFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(cutoffs);
   task.cutoffs = std::move(*cutoffs);
@@ -202,9 +209,54 @@ Result<Frequencies> ReadFrequencies(const EvaluateTask& task, const Inference& m
   return Frequencies{};
 }
 
+// Measures the model with several values of --rare.
+Status EvaluateRare(const EvaluateTask& task) {
+  if (IsReadOnce(task.ranking.data)) {
+    return BadInput(fmt::format("--rare-table: reads --data several times, but {} is read once",
+                                task.ranking.data));
+  }
+  std::optional<Frequencies> frequencies;
+  std::vector<RareMeasures> rows;
+  RankingTask ranking = task.ranking;
+  for (const float rare : {0.0f, 0.25f, 0.5f, 0.75f, 1.0f}) {
+    ranking.rare = rare;
+    Result<RankingRun> run = RankingRun::Open(ranking);
+    DSLIDE_RETURN_IF_ERROR(run);
+    if (!frequencies) {
+      Result<Frequencies> read = ReadFrequencies(task, run->model());
+      DSLIDE_RETURN_IF_ERROR(read);
+      frequencies = *std::move(read);
+    }
+    MeasureAccumulator measures(task.cutoffs, frequencies->propensities, frequencies->bands);
+    DSLIDE_RETURN_IF_ERROR(run->RankAll([&](const SampleBatch& batch, const RankedLabels& ranked) {
+      for (size_t i = 0; i < batch.labels.rows(); ++i) {
+        measures.Add(ranked.best.Ids(i), batch.labels.Ids(i));
+      }
+    }));
+    ranking.search = run->task().search;
+    rows.push_back({rare, measures.Result()});
+    const Measures& result = rows.back().measures;
+    if (result.samples_without_labels == result.samples) {
+      return NothingToMeasure(ranking.data, result.samples, run->look().KeyInPlaceOfLabels());
+    }
+  }
+  if (!ranking.json) {
+    fmt::print("{}", RareTable(rows));
+    return {};
+  }
+  nlohmann::ordered_json json;
+  for (const RareMeasures& row : rows) {
+    json.push_back({{"rare", row.rare}});
+    json.back().update(MeasureJson(row.measures, frequencies->bands));
+  }
+  fmt::print("{}\n", json.dump());
+  return {};
+}
+
 Status Evaluate(const ParsedArguments& arguments) {
   const Result<EvaluateTask> task = TaskFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
+  if (task->rare_table) return EvaluateRare(*task);
   Result<RankingRun> run = RankingRun::Open(task->ranking);
   DSLIDE_RETURN_IF_ERROR(run);
   const TrainConfig& trained = run->config().train;
@@ -282,6 +334,7 @@ int EvaluateCommand(int argc, char** argv) {
               "confusions, where the first K (--top-k) count as predicted; print the worst");
   line.Option("train", "FILE", "training file for PSP and bands, if it moved since training");
   line.Option("show", "N", "print the first N samples with predicted and true label names", "0");
+  line.Flag("rare-table", "print P, recall and PSP for --rare 0, 0.25, 0.5, 0.75 and 1");
   line.Option("label-names", "FILE",
               "of a model of numbers: names of its labels, in place of its own");
   return RunExecutable("dslide evaluate", line, argc, argv, Evaluate);

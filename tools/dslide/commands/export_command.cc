@@ -88,6 +88,7 @@ Status Export(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(data_format);
   options.format = *data_format;
   options.has_data = true;
+  if (format == Format::kModel) options.rare.reset();
   options.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const auto start = std::chrono::steady_clock::now();
   const auto model = LoadModel(from, options);

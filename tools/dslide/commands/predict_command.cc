@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <vector>
 
@@ -26,12 +25,9 @@ Result<PredictTask> TaskFrom(const ParsedArguments& arguments) {
   PredictTask task{*std::move(ranking)};
   task.ranking.probabilities = arguments.Has("probabilities") || arguments.Has("threshold");
   if (arguments.Has("threshold")) {
-    const std::string text = arguments.Get("threshold");
-    const char* const end = text.data() + text.size();
-    const auto [at, error] = std::from_chars(text.data(), end, task.threshold);
-    if (error != std::errc() || at != end || !(task.threshold >= 0 && task.threshold <= 1)) {
-      return BadInput(fmt::format("--threshold {}: must be a number from 0 to 1", text));
-    }
+    const Result<float> threshold = arguments.Fraction("threshold");
+    DSLIDE_RETURN_IF_ERROR(threshold);
+    task.threshold = *threshold;
   }
   if (task.ranking.probabilities && task.ranking.search == Search::kLsh) {
     return BadInput(

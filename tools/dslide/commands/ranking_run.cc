@@ -13,6 +13,7 @@
 #include "tools/dslide/data/data_paths.h"
 #include "tools/dslide/model/format_options.h"
 #include "tools/dslide/model/model_argument.h"
+#include "tools/dslide/model/model_source.h"
 #include "tools/dslide/model/search_choice.h"
 
 namespace dslide {
@@ -55,6 +56,7 @@ CommandLine RankingCommandLine(const std::string& name, const std::string& summa
   line.Flag("exclude-own-features",
             "rank without labels that the sample has as features or words already");
   line.Flag("json", "print JSON");
+  DeclareRare(&line);
   DeclareFormatOptions(&line);
   return line;
 }
@@ -83,13 +85,15 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments) {
   if (!task.search && search != "auto") {
     return BadInput(fmt::format("--search {}: must be one of auto|{}", search, SearchNames()));
   }
+  const Result<float> rare = arguments.Fraction("rare");
+  DSLIDE_RETURN_IF_ERROR(rare);
+  task.rare = *rare;
   return task;
 }
 
 Result<RankingRun> RankingRun::Open(RankingTask task) {
   Result<std::unique_ptr<Inference>> model =
-      task.probabilities ? Inference::LoadAsServed(task.checkpoint)
-                         : Inference::Load(task.checkpoint, task.label_names);
+      Inference::Load(task.checkpoint, {task.label_names, task.probabilities, task.rare});
   DSLIDE_RETURN_IF_ERROR(model);
   DSLIDE_RETURN_IF_ERROR(
       CheckOutputs({(*model)->config().train.label_names}, {{"output", task.output}}));

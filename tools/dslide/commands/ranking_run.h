@@ -31,6 +31,7 @@ struct RankingTask {
   // Whether predictions have probabilities, which the model as it is served computes. Unless
   // `search` is set, all labels are scored then.
   bool probabilities = false;
+  float rare = 0;  // ModelSourceOptions::rare
   bool exclude_own_features = false;
   bool wants_labels = false;  // data without labels is refused
 };

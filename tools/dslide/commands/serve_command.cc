@@ -38,6 +38,7 @@ struct Task {
   std::string token;  // "": none is wanted
   uint32_t threads = 1, reload_s = 0, limit_ms = 0, request_kb = 0, connections = 0;
   std::optional<ModelSearch> search;
+  float rare = 0;  // ModelSourceOptions::rare
   AllowedOrigins origins;
   AllowedHosts hosts;
 };
@@ -84,6 +85,9 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
   if (!task.search && search != "auto") {
     return BadInput(fmt::format("--search {}: must be auto, exact, scan or index", search));
   }
+  const Result<float> rare = arguments.Fraction("rare");
+  DSLIDE_RETURN_IF_ERROR(rare);
+  task.rare = *rare;
   if (arguments.Has("token")) {
     Result<std::string> token = ReadToken(arguments.Get("token"));
     if (!token.ok()) return BadInput("--token: " + token.error().message);
@@ -184,6 +188,7 @@ Status Serve(const ParsedArguments& arguments) {
   ServeMetrics metrics;
   ModelSourceOptions options;
   options.say = LogInfo;
+  options.rare = task->rare;
   ServedSource source(task->model, options);
   std::optional<LoadedModel> loaded = LoadUnlessStopped(&source, &stop);
   if (!loaded) {
@@ -249,6 +254,7 @@ int ServeCommand(int argc, char** argv) {
   line.Option("search", "auto|exact|scan|index",
               "where a request does not say: all labels, all in 8 bits first, or likely cells",
               "auto");
+  DeclareRare(&line);
   line.Option(
       "threads", "N",
       "that predict, and as many for requests of long bodies or many samples; 0: one a core", "0");

@@ -8,8 +8,10 @@
 #include "common/base/check.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
+#include "common/checkpoint/stored_label_counts.h"
 #include "common/checkpoint/stored_label_names.h"
 #include "common/checkpoint/stored_preprocessor.h"
+#include "common/checkpoint/stored_ranking.h"
 #include "common/config/stored_config.h"
 #include "common/config/value_scale.h"
 #include "common/model/model_file.h"
@@ -63,17 +65,29 @@ std::unique_ptr<Inference> Inference::Of(std::shared_ptr<const Model> model,
   return inference;
 }
 
-Result<std::unique_ptr<Inference>> Inference::LoadAsServed(const std::string& path) {
+Result<std::unique_ptr<Inference>> Inference::LoadAsServed(const std::string& path,
+                                                           std::optional<float> rare) {
   ModelSourceOptions options;
+  options.rare = rare;
   options.index = false;
   Result<std::shared_ptr<const Model>> model = LoadModel(path, options);
   DSLIDE_RETURN_IF_ERROR(model);
   return Of(*std::move(model), path);
 }
 
+Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path) {
+  return Load(path, Options());
+}
+
 Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path,
-                                                   const std::string& label_names) {
-  auto model = IsModelFile(path) ? LoadAsServed(path) : LoadCheckpoint(path, label_names.empty());
+                                                   const Options& options) {
+  const std::string& label_names = options.label_names;
+  const bool as_served = options.as_served || IsModelFile(path);
+  auto model =
+      as_served ? LoadAsServed(path, options.rare) : LoadCheckpoint(path, label_names.empty());
+  if (model.ok() && !as_served && options.rare) {
+    DSLIDE_RETURN_IF_ERROR((*model)->AdjustLogits(*options.rare));
+  }
   if (!model.ok() || label_names.empty()) return model;
   if ((*model)->preprocessor_ != nullptr) {
     return BadInput(
@@ -143,6 +157,26 @@ Result<std::unique_ptr<Inference>> Inference::LoadCheckpoint(const std::string& 
     DSLIDE_RETURN_IF_ERROR(dense);
   }
   return model;
+}
+
+Status Inference::AdjustLogits(float rare) {
+  const Result<std::vector<uint32_t>> counts = LoadLabelCountsOf(directory_, config_.model.labels);
+  DSLIDE_RETURN_IF_ERROR(counts);
+  const Result<LogitAdjustment> adjustment = LoadRankingOf(directory_);
+  DSLIDE_RETURN_IF_ERROR(adjustment);
+  DSLIDE_RETURN_IF_ERROR(CheckRare(directory_, !counts->empty(), rare));
+  const float weight = adjustment->At(rare);
+  if (counts->empty() || weight == 0.0f) return {};
+  const BiasShift shift(*counts, weight);
+  pool_->RunOnAll([&](Executor& executor) -> JobReply {
+    Layer& layer = executor.output().layer();
+    for (uint32_t row = 0; row < layer.map().rows(); ++row) {
+      const uint32_t label = layer.map().Global(row);
+      if (label != SlotMap::kNone) layer.ShiftBias(row, -shift[label]);
+    }
+    return Done{};
+  });
+  return {};
 }
 
 Status Inference::LoadDense() {

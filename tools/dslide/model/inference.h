@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,12 +21,15 @@ namespace dslide {
 class Inference {
  public:
   // `path`: a model file, a checkpoint, a directory of checkpoints or a run directory. Any number
-  // of servers may have written it. `label_names`: a file of them in place of the model's own; of a
-  // model of text an error.
-  static Result<std::unique_ptr<Inference>> Load(const std::string& path,
-                                                 const std::string& label_names = "");
-  // The model as `dslide serve` has it: a checkpoint becomes a model with rows in bf16.
-  static Result<std::unique_ptr<Inference>> LoadAsServed(const std::string& path);
+  // of servers may have written it. Without options the rows are as they were trained.
+  static Result<std::unique_ptr<Inference>> Load(const std::string& path);
+  struct Options {
+    std::string label_names;  // a file in place of the model's own names; of text an error
+    // The model as `dslide serve` has it: a checkpoint becomes a model with rows in bf16.
+    bool as_served = false;
+    std::optional<float> rare;  // ModelSourceOptions::rare
+  };
+  static Result<std::unique_ptr<Inference>> Load(const std::string& path, const Options& options);
 
   const Config& config() const { return config_; }
   const Manifest& manifest() const { return manifest_; }  // of a checkpoint
@@ -54,7 +58,8 @@ class Inference {
   // an error.
   Result<TopKReply> Rank(const SparseRows& features, uint32_t k, Search search,
                          bool exclude_own_features);
-  // As Rank(), with probabilities (RankedLabels). REQUIRES a model by LoadAsServed(), and not kLsh.
+  // As Rank(), with probabilities (RankedLabels). REQUIRES a model that is loaded as served, and
+  // not kLsh.
   Result<RankedLabels> RankWithProbabilities(const SparseRows& features, uint32_t k, Search search,
                                              bool exclude_own_features);
 
@@ -73,6 +78,8 @@ class Inference {
   Inference() = default;
 
   static std::unique_ptr<Inference> Of(std::shared_ptr<const Model> model, const std::string& path);
+  static Result<std::unique_ptr<Inference>> LoadAsServed(const std::string& path,
+                                                         std::optional<float> rare);
   static Result<std::unique_ptr<Inference>> LoadCheckpoint(const std::string& path,
                                                            bool with_label_names);
   std::vector<uint32_t> OwnLabels(std::span<const uint32_t> features) const;
@@ -80,6 +87,7 @@ class Inference {
                                   bool exclude_own_features, bool probabilities);
 
   Status LoadDense();
+  Status AdjustLogits(float rare);
 
   // Runs a request on all executors and combines their replies.
   Result<Body> Call(const Body& request);

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "common/base/plural.h"
@@ -95,6 +96,22 @@ std::string MeasureTable(const Measures& measures, const FrequencyBands& bands) 
                  [&](size_t c) { return named.value(measures.at[c]); });
   }
   if (measures.bands) table += BandRows(measures, bands);
+  return table;
+}
+
+std::string RareTable(const std::vector<RareMeasures>& columns) {
+  std::string table = fmt::format("{:<13}", "rare");
+  for (const RareMeasures& column : columns) table += fmt::format("{:7.2f}", column.rare);
+  table += "\n";
+  for (const Named& named : kNamed) {
+    const bool unknown = named.weighted && !columns.front().measures.with_propensities;
+    if (named.in_table == nullptr || unknown) continue;
+    for (const uint32_t k : {1u, 5u}) {
+      table += Row(fmt::format("{}@{}", named.in_table, k), columns.size(), [&](size_t c) {
+        return named.value(*std::ranges::find(columns[c].measures.at, k, &MeasuresAtK::k));
+      });
+    }
+  }
   return table;
 }
 

@@ -1,10 +1,14 @@
 #include "tools/dslide/model/model_source.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <utility>
 
 #include "common/base/process.h"
 #include "common/checkpoint/layout.h"
+#include "common/checkpoint/stored_label_counts.h"
+#include "common/checkpoint/stored_ranking.h"
 #include "common/math/kernels.h"
 #include "common/model/model_builder.h"
 #include "common/model/model_file.h"
@@ -24,9 +28,28 @@ std::string RunNameOf(const std::string& checkpoint) {
 
 }  // namespace
 
+void DeclareRare(CommandLine* line) {
+  line->Option("rare", "0..1", "prefer rare labels, at the cost of precision; 0: not at all", "0");
+}
+
+Status CheckRare(const std::string& path, bool has_counts, float rare) {
+  if (has_counts || rare == 0.0f) return {};
+  return BadInput(fmt::format(
+      "--rare: {} does not say how many samples a label has: it is of a stream or by an earlier "
+      "version; train it again, or leave --rare out",
+      path));
+}
+
 Result<std::shared_ptr<const Model>> LoadModel(const std::string& path,
                                                const ModelSourceOptions& options) {
-  if (IsModelFile(path)) return OpenModelFile(path, options.memory);
+  if (IsModelFile(path)) {
+    Result<std::shared_ptr<const Model>> model = OpenModelFile(path, options.memory);
+    DSLIDE_RETURN_IF_ERROR(model);
+    if (!options.rare) return model;
+    DSLIDE_RETURN_IF_ERROR(
+        CheckRare(path, !(*model)->arrays().label_counts.empty(), *options.rare));
+    return AdjustedModel(*std::move(model), *options.rare);
+  }
   Result<std::unique_ptr<Inference>> source = Inference::Load(path);
   DSLIDE_RETURN_IF_ERROR(source);
   ModelInfo info;
@@ -37,21 +60,31 @@ Result<std::shared_ptr<const Model>> LoadModel(const std::string& path,
       names != nullptr && !(*source)->preprocessor()) {
     info.label_names = *names;
   }
+  Result<std::vector<uint32_t>> counts = LoadLabelCountsOf((*source)->directory(), info.labels());
+  DSLIDE_RETURN_IF_ERROR(counts);
+  DSLIDE_RETURN_IF_ERROR(CheckRare(path, !counts->empty(), options.rare.value_or(0.0f)));
+  const Result<LogitAdjustment> adjustment = LoadRankingOf((*source)->directory());
+  DSLIDE_RETURN_IF_ERROR(adjustment);
+  info.adjustment = *adjustment;
   ModelBuilder builder(std::move(info), (*source)->shared_preprocessor(), BestKernels());
   (*source)->ForEachRow(
       [&](uint32_t feature, const float* weights) { builder.SetInput(feature, weights); },
       [&](uint32_t label, const float* weights, float bias) {
         builder.SetNeuron(label, weights, bias);
       });
+  builder.SetLabelCounts(*std::move(counts));
   source->reset();
   ModelBuilder::Options options_of_builder;
   options_of_builder.int8_only = options.int8_only;
   options_of_builder.threads = CoresOfThisMachine();
-  if (!options.index) {
-    options_of_builder.cells = 1;
-    return std::move(builder).Finish(options_of_builder);
-  }
-  return WithIndex(std::move(builder).Finish(options_of_builder), options);
+  if (!options.index) options_of_builder.cells = 1;
+  const std::shared_ptr<const Model> stored = std::move(builder).Finish(options_of_builder);
+  std::shared_ptr<const Model> model = AdjustedModel(stored, options.rare.value_or(0.0f));
+  if (!options.index) return options.rare ? model : stored;
+  Result<std::shared_ptr<const Model>> indexed = WithIndex(std::move(model), options);
+  if (!indexed.ok() || options.rare) return indexed;
+  const ModelInfo& measured = (*indexed)->info();
+  return stored->WithProbes(measured.probes, measured.index_recall);
 }
 
 }  // namespace dslide

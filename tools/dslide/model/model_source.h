@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "common/app/command_line.h"
 #include "common/base/error.h"
 #include "common/model/model.h"
 #include "common/model/model_file.h"
@@ -17,12 +19,21 @@ struct ModelSourceOptions {
   bool index = true;       // false: a model that is made has none
   // Samples that the index is measured on; empty: those of the run's train.test, else train.data.
   std::string data;
-  NamedFormat format;     // of `data`
+  NamedFormat format;  // of `data`
+  // From 0 to 1, how far rare labels are preferred (LogitAdjustment::At()). None: without logit
+  // adjustment, as WriteModelFile() wants it.
+  std::optional<float> rare = 0.0f;
   bool has_data = false;  // the command has --data, which a line may tell people to use
   ModelMemory memory = ModelMemory::kMapped;  // of a model file
   // Told what is done, a line each.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
+
+// Error: the model of `path` does not say how frequent labels are, which `rare` above 0 needs.
+Status CheckRare(const std::string& path, bool has_counts, float rare);
+
+// Declares --rare, whose value is ModelSourceOptions::rare.
+void DeclareRare(CommandLine* line);
 
 // `path`: a model file, a checkpoint, a directory of checkpoints or a run directory. Errors name
 // it.

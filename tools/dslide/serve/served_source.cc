@@ -10,18 +10,22 @@
 
 namespace dslide {
 
-// Of the file, or of the newest checkpoint's manifest. Empty: nothing is there.
+// Of the file, or of the newest checkpoint's manifest and the ranking beside it. Empty: nothing is
+// there.
 std::string ServedSource::Identity() const {
   struct stat status = {};
   if (stat(path_.c_str(), &status) != 0) return "";
-  std::string file = path_;
+  std::string file = path_, ranking;
   if (S_ISDIR(status.st_mode)) {
     const Result<std::string> checkpoint = FindCheckpoint(path_);
     if (!checkpoint.ok()) return "";
     file = *checkpoint + "/" + kManifestName;
+    struct stat beside = {};
+    const std::string path = fmt::format("{}/{}", DirectoryOfCheckpoint(*checkpoint), kRankingName);
+    if (stat(path.c_str(), &beside) == 0) ranking = std::to_string(beside.st_ino);
     if (stat(file.c_str(), &status) != 0) return "";
   }
-  return fmt::format("{} {} {} {}.{:09}", file, status.st_ino, status.st_size,
+  return fmt::format("{} {} {} {} {}.{:09}", file, ranking, status.st_ino, status.st_size,
                      status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 

@@ -29,8 +29,8 @@ class ServedSource {
   // The model, all of it in memory: the first request is as fast as the others, and a file that is
   // overwritten does no harm. An exception, of no memory say, is an error (kFailed) as others are.
   Result<std::shared_ptr<const Model>> Load(int64_t now_ms);
-  // Whether the file was replaced, or the run has another newest checkpoint, since the last Load();
-  // or whether that failed, and is to be tried again.
+  // Whether the file was replaced, or the run has another newest checkpoint or another ranking,
+  // since the last Load(); or whether that failed, and is to be tried again.
   bool IsToLoad(int64_t now_ms) const;
 
  private:

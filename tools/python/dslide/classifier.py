@@ -24,8 +24,8 @@ from ._samples import Numbers, Samples, Texts, read_samples, read_weights
 _MOST_DENSE = 10_000  # classes for which an array [n, classes] is made
 _MOST_PREDICTED = 100  # labels of a sample that a multi-label predict() returns
 _SEARCHES = ("auto", "exact", "scan", "index")
-_KEYS = {"hidden": "model.hidden", "epochs": "train.epochs", "batch": "train.batch",
-         "learning_rate": "train.learning_rate", "seed": "common.seed"}
+_KEYS = {"effort": "train.effort", "hidden": "model.hidden", "epochs": "train.epochs",
+         "batch": "train.batch", "learning_rate": "train.learning_rate", "seed": "common.seed"}
 
 
 def _text(value: Any) -> Any:
@@ -54,6 +54,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
+    effort
+        "fast", "normal" or "best": about a third or four times the CPU time, by other hidden units
+        and epochs where these are not given.
     hidden, epochs, batch, learning_rate, seed, servers, workers
         model.hidden, train.epochs, train.batch, train.learning_rate, common.seed, and how many
         servers and workers train. hidden may be a sequence, (1024, 256): the layers. None:
@@ -78,11 +81,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Features of X, if X is numbers.
     """
 
-    def __init__(self, *, hidden: Union[int, Sequence[int], None] = None, epochs: Optional[int] = None,
+    def __init__(self, *, effort: Optional[str] = None,
+                 hidden: Union[int, Sequence[int], None] = None, epochs: Optional[int] = None,
                  batch: Optional[int] = None, learning_rate: Optional[float] = None,
                  seed: Optional[int] = None, servers: Optional[int] = None,
                  workers: Optional[int] = None, settings: Optional[dict[str, Any]] = None,
                  run_dir: Optional[Union[str, os.PathLike]] = None, verbose: bool = True) -> None:
+        self.effort = effort
         self.hidden = hidden
         self.epochs = epochs
         self.batch = batch
@@ -247,13 +252,16 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     # Prediction.
 
-    def top_k(self, X: Any, k: int = 5, search: str = "auto") -> tuple[np.ndarray, np.ndarray]:
+    def top_k(self, X: Any, k: int = 5, search: str = "auto",
+              rare: float = 0) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels of each sample and their probabilities, each [n, k], best first.
 
         search: "exact" scores all labels; "scan" all in 8 bits, and the best of those exactly;
         "index" those in the cells that look best; "auto" is "exact" up to 10,000 labels, else
-        "index"."""
-        classes, _, probabilities = self._rank(X, k, search)
+        "index".
+
+        rare: from 0 to 1, how far rare labels are preferred, at the cost of precision."""
+        classes, _, probabilities = self._rank(X, k, search, rare)
         return self.classes_[classes], probabilities
 
     def predict(self, X: Any, k: Optional[int] = None) -> Any:
@@ -331,9 +339,20 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return ValueError(f"X has {samples.n_features} features, but {type(self).__name__} is "
                           f"expecting {self._fitted().features} features as input")
 
-    def _rank(self, X: Any, k: int, search: str = "auto") -> tuple[np.ndarray, ...]:
-        """Classes, logits and probabilities, each [n, k]."""
+    def _adjusted(self, rare: float) -> Model:
         model = self._fitted()
+        if rare == 0:
+            return model
+        known = getattr(self, "_adjusted_model", None)  # the last one, and what it was made of
+        if known is None or known[:2] != (model, rare):
+            known = (model, rare, model.preferring_rare(rare))
+            self._adjusted_model = known
+        return known[2]
+
+    def _rank(self, X: Any, k: int, search: str = "auto",
+              rare: float = 0) -> tuple[np.ndarray, ...]:
+        """Classes, logits and probabilities, each [n, k]."""
+        model = self._adjusted(rare)
         if search not in _SEARCHES:
             raise ValueError(f"search must be one of {', '.join(_SEARCHES)}, not {search!r}")
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not (
@@ -413,6 +432,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
+        state.pop("_adjusted_model", None)
         if state.pop("_temporary", None) is not None:
             state["_run"] = None  # it ends with this object
         if state.pop("_model", None) is not None:

@@ -49,7 +49,21 @@ class PythonModel {
       return OpenModelFile(path);
     }();
     Check(model.ok() ? Status() : Status(model.error()));
-    return PythonModel(*model);
+    return PythonModel(*model, 0);
+  }
+
+  // The same model with another preference for rare labels; 0 is that of an opened file.
+  PythonModel Preferring(float rare) const {
+    if (!(rare >= 0 && rare <= 1)) {
+      throw py::value_error(fmt::format("rare must be a number from 0 to 1, not {}", rare));
+    }
+    if (stored_->arrays().label_counts.empty() && rare > 0) {
+      throw py::value_error(
+          "rare: the model does not say how many samples a label has: it is of a stream or by an "
+          "earlier version; train it again");
+    }
+    const py::gil_scoped_release release;
+    return PythonModel(stored_, rare);
   }
 
   const ModelInfo& info() const { return model_->info(); }
@@ -66,7 +80,7 @@ class PythonModel {
   void Save(const std::string& path, const std::string& notes) const {
     const Status status = [&] {
       const py::gil_scoped_release release;
-      return WriteModelFile(*model_->WithNotes(notes), path);
+      return WriteModelFile(*stored_->WithNotes(notes), path);
     }();
     Check(status);
   }
@@ -93,8 +107,8 @@ class PythonModel {
   }
 
  private:
-  explicit PythonModel(std::shared_ptr<const Model> model)
-      : model_(std::move(model)), predictor_(model_) {}
+  PythonModel(std::shared_ptr<const Model> stored, float rare)
+      : stored_(std::move(stored)), model_(AdjustedModel(stored_, rare)), predictor_(model_) {}
 
   static size_t Threads(uint32_t asked) { return asked > 0 ? asked : CoresOfThisMachine(); }
 
@@ -133,7 +147,8 @@ class PythonModel {
     return scores;
   }
 
-  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const Model> stored_;  // as in its file
+  std::shared_ptr<const Model> model_;   // with its logit adjustment
   Predictor predictor_;
 };
 
@@ -168,6 +183,7 @@ PYBIND11_MODULE(_dslide, module) {
       .def_property_readonly("loss", &PythonModel::Loss)
       .def_property_readonly("text", &PythonModel::text)
       .def("label_names", &PythonModel::LabelNames)
+      .def("preferring_rare", &PythonModel::Preferring, py::arg("rare"))
       .def("save", &PythonModel::Save, py::arg("path"), py::arg("notes"))
       .def("rank_numbers", &PythonModel::RankNumbers)
       .def("rank_texts", &PythonModel::RankTexts)

@@ -18,6 +18,17 @@ void CheckExtent(const FrequencyBands& bands, Band band, const FrequencyBands::E
   CHECK(extent.most == expected.most);
 }
 
+TEST_CASE("label counts: without some samples") {
+  Dataset data(1, 9);
+  for (const std::vector<uint32_t>& labels : {std::vector<uint32_t>{1, 5}, {5}, {2, 5}, {1}}) {
+    data.Add({labels, {}, {}});
+  }
+  CHECK(CountLabels(data) == Counts{{1, 2}, {2, 1}, {5, 3}});
+  const std::vector<uint32_t> some = {0, 2}, all = {0, 1, 2, 3};
+  CHECK(CountLabels(data, some) == Counts{{1, 1}, {5, 1}});
+  CHECK(CountLabels(data, all).empty());
+}
+
 TEST_CASE("label counts: samples that have a label, ascending") {
   Dataset train(1, 4294967295);
   CHECK(CountLabels(train).empty());
