@@ -162,7 +162,7 @@ Status ResolveByData(const KnownModel& known, RunInputs* inputs, RunData* data) 
   ResolveConfig(train.num_features(), train.num_labels(), &config, facts);
   if (open_dropout && DropoutHidden(config.train) > 0) {
     data->notes.push_back(
-        fmt::format("dropout of hidden units {:.2g}: half of the labels have {} or fewer "
+        fmt::format("dropout of hidden units {:.2g}; half of the labels have {} or fewer "
                     "(train.dropout_hidden)",
                     DropoutHidden(config.train), Plural(facts.median_label, "training sample")));
   }

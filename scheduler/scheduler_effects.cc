@@ -147,9 +147,13 @@ void SchedulerShell::CarryOut(SchedulerCore::Effects effects) {
   for (const std::string& notice : effects.notices) reporter_.Notice(notice);
   if (!effects.examples.empty()) reporter_.OnExamples(effects.examples);
   if (effects.ranking) {
-    const Status stored = StoreRanking(core_.run().checkpoint_directory, *effects.ranking);
+    // If this process is killed here, the next one runs the hook for the checkpoint again.
+    std::error_code ignored;
+    if (hook_.exists()) fs::remove(fs::path(run_directory_) / kHookDoneName, ignored);
+    const Status stored =
+        StoreRanking(core_.run().checkpoint_directory, effects.ranking->adjustment);
     if (!stored.ok()) reporter_.Notice(stored.error().message);
-    hook_.Repeat();
+    hook_.Repeat(effects.ranking->directory);
   }
   if (effects.manifest) {
     const fs::path directory = fs::path(core_.run().checkpoint_directory) / effects.manifest->name;

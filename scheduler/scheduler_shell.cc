@@ -144,7 +144,8 @@ void SchedulerShell::TendHook() {
   const CheckpointHook::Figures& now = hook_.figures();
   reporter_.SetHook(now);
   if (now.running != before.running) core_.HoldCheckpoint(NameIn(now.running));
-  if (now.done == before.done) return;
+  if (now.done == before.done && now.runs == before.runs) return;
+  if (now.done.empty() || !now.why.empty()) return;
   const std::string path = run_directory_ + "/" + kHookDoneName;
   if (const Status kept = WriteWholeFile(path, NameIn(now.done) + "\n"); !kept.ok()) {
     terminal_.Warn(kept.error().message);

@@ -69,9 +69,9 @@ void CheckpointHook::Offer(const std::string& directory, std::vector<std::string
   variables_ = std::move(variables);
 }
 
-void CheckpointHook::Repeat() {
+void CheckpointHook::Repeat(const std::string& directory) {
   if (pid_ > 0 && next_ == figures_.running) again_ = true;
-  if (next_.empty()) next_ = figures_.done;
+  if (next_.empty()) Offer(directory, std::move(variables_));
 }
 
 std::vector<std::string> CheckpointHook::Tick(int64_t now_ms) {

@@ -40,8 +40,9 @@ class CheckpointHook {
   bool exists() const { return !command_.empty(); }
   // A checkpoint is there. `variables`: of the command's environment besides, "NAME=VALUE".
   void Offer(const std::string& directory, std::vector<std::string> variables = {});
-  // A file beside the newest checkpoint has changed: the command runs for that checkpoint again.
-  void Repeat();
+  // A file beside the newest checkpoint, `directory`, has changed: the command runs for that
+  // checkpoint, also if it has done so before.
+  void Repeat(const std::string& directory);
   // Collects, ends and starts commands. Lines for the log.
   std::vector<std::string> Tick(int64_t now_ms);
   // It runs, or has to run: the newest checkpoint is not done.

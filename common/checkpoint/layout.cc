@@ -33,7 +33,7 @@ bool ParseTwoNumbers(std::string_view name, std::string_view prefix, First* firs
 std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 std::string DirectoryOfCheckpoint(const std::string& checkpoint) {
-  // Of a file in it, since the parent of "step-1/." would be the checkpoint itself.
+  // The path of a file in the checkpoint: the parent of "step-1/." would be the checkpoint itself.
   const auto manifest = std::filesystem::weakly_canonical(checkpoint + "/" + kManifestName);
   return manifest.parent_path().parent_path().string();
 }

@@ -2,7 +2,7 @@
 // the model goes. Predictions can favour rare labels by it (Model::WithLogitAdjustment()).
 //
 //   file = line*
-//   line = label TAB samples LF        both decimal; labels ascend, and occur at least once
+//   line = label TAB samples LF        both decimal; labels ascend; samples >= 1
 //
 // Runs of earlier versions and streams have none.
 #pragma once
@@ -19,8 +19,8 @@ namespace dslide {
 // Writes the file into a directory of checkpoints.
 Status StoreLabelCounts(const std::string& directory, const std::vector<LabelCount>& counts);
 
-// The counts [num_labels] of the model of a checkpoint; empty if there is no file. Errors
-// (kBadInput) name the file.
+// Reads the counts [num_labels] from beside a checkpoint; an empty vector without such a file.
+// Errors (kBadInput) name the file.
 Result<std::vector<uint32_t>> LoadLabelCountsOf(const std::string& checkpoint, uint32_t num_labels);
 
 }  // namespace dslide

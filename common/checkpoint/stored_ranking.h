@@ -1,5 +1,5 @@
-// How a run's model ranks labels, as its held-out samples have told at the end of training: a file
-// beside the checkpoints, ranking.json.
+// The logit adjustment of a run's model, chosen from held-out samples at the end of training: a
+// file beside the checkpoints, ranking.json.
 //
 //   {"logit_adjustment": 0.2, "rare_logit_adjustment": 0.5} common/data/measures/logit_adjustment.h
 #pragma once
@@ -13,8 +13,8 @@ namespace dslide {
 
 Status StoreRanking(const std::string& directory, const LogitAdjustment& adjustment);
 
-// That of the model of a checkpoint; the defaults if there is no file. Errors (kBadInput) name the
-// file.
+// Reads the file from beside a checkpoint; without the file the defaults. Errors (kBadInput) name
+// the file.
 Result<LogitAdjustment> LoadRankingOf(const std::string& checkpoint);
 
 }  // namespace dslide

@@ -113,9 +113,10 @@ class Builder {
     if (replaced && train.schedule_epochs < train.epochs) train.schedule_epochs = 0;
   }
 
-  // REQUIRES that all values are set. What is stored has both keys.
+  // REQUIRES that all assignments were set. A stored configuration has both keys, and stays.
   void ApplyEffort() {
-    if (!Has("train.effort") || Has("model.hidden")) return;
+    const bool fixed = config_.model.features > 0;  // the base is a trained model's
+    if (!Has("train.effort") || Has("model.hidden") || fixed) return;
     if (config_.train.effort == Effort::kFast) config_.model.hidden = kFastHidden;
     if (config_.train.effort == Effort::kBest) config_.model.hidden = kBestHidden;
   }

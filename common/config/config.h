@@ -106,7 +106,7 @@ struct TrainConfig {
   uint32_t admit_count = 2;         // samples after which a word or label is added
   uint32_t expire_segments = 1000;  // without a word or label after which it goes; 0: never
   uint32_t vocabulary_mb = 0;       // that words and labels of a stream may take; 0: derived
-  Effort effort = Effort::kNormal;  // of which hidden units and epochs follow that are not given
+  Effort effort = Effort::kNormal;  // decides H, epochs, dropout, smoothing that are not given
   uint32_t epochs = 0;              // 0: derived from the number of samples
   uint32_t batch = 0;               // samples; 0: derived from their number
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;

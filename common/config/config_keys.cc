@@ -146,7 +146,7 @@ std::vector<ConfigKey> TrainKeys() {
       {section, "vocabulary_mb",
        "memory of all servers for a stream's labels and words; 0: derived from theirs",
        Number(kIn, &T::vocabulary_mb, 0, 1u << 24)},
-      {section, "effort", "fast: a third of the CPU time, best: four times, by H and epochs",
+      {section, "effort", "fast: a third of the CPU time, best: two to four times",
        OneOf(kIn, &T::effort,
              {{"fast", Effort::kFast}, {"normal", Effort::kNormal}, {"best", Effort::kBest}})},
       {section, "epochs",

@@ -96,9 +96,8 @@ constexpr float kWordRate = 2.5f;
 // (yso-finna-en: 35.5 with 0.25, 34.7 with 0.5), wide layers more (gnd-text).
 constexpr uint64_t kFrequentLabel = 10;
 float DefaultDropout(const ModelConfig& model, Effort effort, const DataFacts& facts) {
-  const bool high =
-      facts.median_label >= kFrequentLabel && model.hidden >= kLeastUnitsForHighDropout;
-  if (high) return effort == Effort::kFast ? 0.25f : kHighDropout;
+  if (model.hidden < kLeastUnitsForHighDropout) return DropoutHidden({});
+  if (facts.median_label >= kFrequentLabel) return effort == Effort::kFast ? 0.25f : kHighDropout;
   return effort == Effort::kBest ? 0.3f : DropoutHidden({});
 }
 

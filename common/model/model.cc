@@ -100,7 +100,11 @@ std::shared_ptr<const Model> Model::WithLogitAdjustment(float weight) const {
   ModelArrays arrays = arrays_;
   arrays.bias = adjusted->bias;
   arrays.cell_biases = adjusted->cell_biases;
-  return std::make_shared<const Model>(info_, arrays, preprocessor_, std::move(adjusted), checks_);
+  arrays.label_counts = {};
+  ModelInfo info = info_;
+  info.adjustment = {};
+  return std::make_shared<const Model>(std::move(info), arrays, preprocessor_, std::move(adjusted),
+                                       checks_);
 }
 
 std::shared_ptr<const Model> Model::WithNotes(std::string notes) const {

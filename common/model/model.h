@@ -108,9 +108,10 @@ class Model {
 
   // The same model with another number of probes.
   std::shared_ptr<const Model> WithProbes(uint32_t probes, float recall) const;
-  // The same model whose biases have this weight of a logit adjustment
+  // Returns the model with biases that have this weight of a logit adjustment
   // (common/data/measures/logit_adjustment.h), relative to the mean label of a training sample.
-  // Probabilities are those of the adjusted logits. REQUIRES label counts.
+  // Probabilities are those of the adjusted logits. The result has neither label counts nor an
+  // adjustment: nothing adjusts it twice. REQUIRES label counts.
   std::shared_ptr<const Model> WithLogitAdjustment(float weight) const;
   // The same model with other notes.
   std::shared_ptr<const Model> WithNotes(std::string notes) const;

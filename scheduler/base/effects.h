@@ -25,7 +25,7 @@ enum class EvaluationSet {
   kTest,      // all test samples, at the end
 };
 
-// A held-out sample, and what the model predicts for it.
+// A held-out sample with the labels that the model ranks first.
 struct RankedSample {
   std::vector<uint32_t> labels;  // the true ones, ascending
   std::vector<uint32_t> ranked;  // the best first, at most kAdjustedLabels
@@ -84,10 +84,15 @@ struct SchedulerEffects {
   std::vector<std::string> lost_servers;  // names of servers that were lost
   std::vector<std::string> tunings;       // one line each, for the debug log
   std::vector<EvaluationResult> evaluations;
-  std::vector<EvaluatedSample> examples;   // the last samples of the last of them
-  std::optional<LogitAdjustment> ranking;  // write it beside the checkpoints
-  std::optional<Manifest> manifest;        // write it; then call OnManifest()
-  std::optional<uint32_t> epoch_done;      // epochs trained so far
+  std::vector<EvaluatedSample> examples;  // the last samples of the last of them
+  // Write it beside the checkpoints, of which `directory` is the newest.
+  struct Ranking {
+    LogitAdjustment adjustment;
+    std::string directory;
+  };
+  std::optional<Ranking> ranking;
+  std::optional<Manifest> manifest;    // write it; then call OnManifest()
+  std::optional<uint32_t> epoch_done;  // epochs trained so far
   // The segment of the stream that training goes on with: then call OnSegment(), or OnStreamEnd().
   std::optional<uint32_t> segment_wanted;
   // Members that lie: their keys are not to be let in any more.

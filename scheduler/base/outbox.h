@@ -64,7 +64,9 @@ class Outbox {
 
   void ReplyWithStatus(const PeerId& to, uint64_t request);
   void WriteManifest(Manifest manifest) { effects_.manifest = std::move(manifest); }
-  void StoreRanking(const LogitAdjustment& adjustment) { effects_.ranking = adjustment; }
+  void StoreRanking(const LogitAdjustment& adjustment, std::string newest_checkpoint) {
+    effects_.ranking = {adjustment, std::move(newest_checkpoint)};
+  }
   void ShowEpochDone(uint32_t epochs) { effects_.epoch_done = epochs; }
   void WantSegment(uint32_t number) { effects_.segment_wanted = number; }
   void ShowEvaluation(EvaluationResult result, std::vector<EvaluatedSample> examples) {

@@ -41,7 +41,7 @@ struct RunContext {
   // `train` with these numbers, which ascend.
   const Dataset* dev = nullptr;
   std::vector<uint32_t> held_out = {};
-  // Of the samples that are trained; null: rankings are not adjusted.
+  // Counts labels of the samples that are trained. Null where rankings are not adjusted.
   std::shared_ptr<const LabelLogs> label_logs = {};
   std::vector<std::string> open_keys = {};  // whose values the run may choose
   Overrides settings = {};  // what was chosen since the run began, "section.key=value"

@@ -83,9 +83,11 @@ void AfterCheckpoint(RunState* run, int64_t now_ms) {
 
 void BeginEvaluation(RunState* run, EvaluationSet set) {
   Evaluation::Adjustment adjustment;
-  if (set == EvaluationSet::kHeldOut && run->pass().training_complete()) {
+  if (run->inputs.label_logs == nullptr) {
+    // Rankings are those of the model.
+  } else if (set == EvaluationSet::kHeldOut && run->pass().training_complete()) {
     adjustment = {run->inputs.label_logs, {}, /*keeps_samples=*/true};
-  } else if (set == EvaluationSet::kTest && run->adjustment) {
+  } else if (set == EvaluationSet::kTest && run->adjustment && run->adjustment->usual != 0) {
     adjustment = {run->inputs.label_logs, run->adjustment->usual};
   }
   run->pass().BeginEvaluation(run->inputs, set, run->inverse_propensities,

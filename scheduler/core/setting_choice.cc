@@ -47,7 +47,7 @@ bool ShouldRaiseDropout(const RunState& run) {
   const TrainConfig& train = run.inputs.config.train;
   const float dropout = DropoutHidden(train);
   const uint32_t done = run.pass().counted().epoch;
-  const bool open = !train.late_dropout &&
+  const bool open = !train.late_dropout && train.effort != Effort::kFast &&
                     std::ranges::count(run.inputs.open_keys, kDropoutKey) > 0 &&
                     run.inputs.config.model.hidden >= kLeastUnitsForHighDropout;
   return open && dropout > 0 && dropout < kHighDropout && done >= kFirst &&
@@ -127,7 +127,10 @@ void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) 
     AdjustmentChoice choice =
         ChooseAdjustment(ranked, *run->inputs.label_logs, run->inverse_propensities);
     run->adjustment = choice.adjustment;
-    run->out.StoreRanking(choice.adjustment);
+    run->out.StoreRanking(choice.adjustment, run->checkpointer.newest_directory());
+    // A recovery measures the held-out samples again.
+    std::erase_if(run->totals.choices,
+                  [](const std::string& line) { return line.starts_with(kAdjustmentLine); });
     Tell(std::move(choice.line), run, now_ms);
     if (ranked.size() == result.metrics.samples) result.metrics = choice.metrics;
   }

@@ -11,6 +11,7 @@ namespace {
 constexpr float kMostUsual = 0.5f;
 constexpr float kMostRare = 1;
 constexpr float kRareStep = 0.1f;
+constexpr float kRounding = 1e-3f;
 
 double Ndcg(const RankingMetrics& metrics) { return metrics.ndcg[kMaxMetricK - 1]; }
 double Psp(const RankingMetrics& metrics) { return metrics.propensity_precision[0]; }
@@ -115,7 +116,9 @@ AdjustmentChoice ChooseAdjustment(const std::vector<RankedSample>& samples, cons
   }
   choice.adjustment.rare = usual;
   double best = Psp(choice.metrics);
-  for (float weight = usual + kRareStep; weight < kMostRare; weight += kRareStep) {
+  for (uint32_t step = 1;; ++step) {
+    const float weight = usual + static_cast<float>(step) * kRareStep;
+    if (weight > kMostRare + kRounding) break;
     const double psp = Psp(MetricsWith(samples, logs, propensities, weight));
     if (psp <= best) continue;
     best = psp;
@@ -129,8 +132,8 @@ AdjustmentChoice ChooseAdjustment(const std::vector<RankedSample>& samples, cons
       fitted ? fmt::format(", fitted {:.2f} +- {:.2f}", fitted->weight, fitted->standard_error)
              : std::string();
   choice.line = fmt::format(
-      "logit adjustment by label frequency: {}{}; with --rare 1 {:.2f} (PSP@1 {:.2f}, else {:.2f})",
-      is, fit, choice.adjustment.rare, 100 * best, 100 * Psp(choice.metrics));
+      "{} by label frequency: {}{}; with --rare 1 {:.2f} (PSP@1 {:.2f}, else {:.2f})",
+      kAdjustmentLine, is, fit, choice.adjustment.rare, 100 * best, 100 * Psp(choice.metrics));
   return choice;
 }
 

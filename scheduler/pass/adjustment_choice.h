@@ -20,9 +20,13 @@ struct FittedWeight {
   float weight = 0;          // t / s
   float standard_error = 0;  // of t, over s
 };
-// None: no sample has a true label among those that are ranked, or there is no maximum.
+// Returns nullopt if no sample has a true label among its ranked labels, or the likelihood has no
+// maximum.
 std::optional<FittedWeight> FitWeight(const std::vector<RankedSample>& samples,
                                       const LabelLogs& logs);
+
+// Begins AdjustmentChoice::line.
+constexpr char kAdjustmentLine[] = "logit adjustment";
 
 struct AdjustmentChoice {
   LogitAdjustment adjustment;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <span>
 
 #include "common/base/random.h"
@@ -9,8 +10,7 @@
 namespace dslide {
 namespace {
 
-// Of the predicted labels in their order, with their scores. Never 0, which says that there are
-// none.
+// Digests the predicted labels in their order, with their scores. Never 0, the digest of none.
 uint64_t DigestOf(const TopKReply& said, uint64_t secret) {
   uint64_t digest = SubSeed(secret, said.ids.size());
   for (const uint32_t offset : said.offsets) digest = SubSeed(digest, offset);
@@ -20,6 +20,20 @@ uint64_t DigestOf(const TopKReply& said, uint64_t secret) {
 }
 
 }  // namespace
+
+bool Evaluation::IsWellFormed(const TopKReply& predictions) const {
+  const std::vector<float>& scores = predictions.scores;
+  if (adjusts() && scores.size() != predictions.ids.size()) return false;
+  for (size_t i = 0; i + 1 < predictions.offsets.size(); ++i) {
+    const uint32_t begin = predictions.offsets[i], end = predictions.offsets[i + 1];
+    if (end - begin > top_k()) return false;
+    for (uint32_t e = begin; adjusts() && e < end; ++e) {
+      const bool ordered = e == begin || scores[e] <= scores[e - 1];
+      if (!ordered || !(std::abs(scores[e]) <= kMostScore)) return false;
+    }
+  }
+  return true;
+}
 
 void Evaluation::Add(const TopKReply& predictions, const DataOrder& order, uint64_t first) {
   const size_t samples = predictions.offsets.size() - 1;

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/data/data_order.h"
 #include "common/data/measures/logit_adjustment.h"
 #include "common/data/measures/metrics.h"
@@ -33,16 +34,18 @@ class Evaluation {
   // Who reports predictions to the audits (Audits::Server): the scheduler itself.
   static constexpr Incarnation kWitness{1};
 
-  // What to do with predictions besides measuring them.
+  // An evaluation with logs asks workers for kAdjustedLabels labels and their scores.
   struct Adjustment {
-    std::shared_ptr<const LabelLogs> logs;  // null: nothing
-    std::optional<float> weight;            // measure rankings with this logit adjustment
-    bool keeps_samples = false;             // keep what is predicted for kMostKept samples
+    std::shared_ptr<const LabelLogs> logs;
+    std::optional<float> weight;  // of the rankings that are measured
+    bool keeps_samples = false;   // kMostKept samples are kept with their predictions; wants logs
   };
   static constexpr size_t kMostKept = 50'000;
 
   Evaluation(EvaluationSet set, InversePropensities propensities, Adjustment adjustment)
-      : set_(set), metrics_(std::move(propensities)), adjustment_(std::move(adjustment)) {}
+      : set_(set), metrics_(std::move(propensities)), adjustment_(std::move(adjustment)) {
+    DSLIDE_CHECK(adjusts() || !(adjustment_.weight || adjustment_.keeps_samples));
+  }
   Evaluation(EvaluationSet set, InversePropensities propensities)
       : Evaluation(set, std::move(propensities), Adjustment()) {}
 
@@ -59,8 +62,12 @@ class Evaluation {
   // The last kExamples samples, the oldest first.
   std::vector<EvaluatedSample> TakeExamples() { return std::exchange(examples_, {}); }
 
-  // Predictions of the samples of `order` from `first` on. REQUIRES that they exist, and a score
-  // for each predicted label if adjusts().
+  // Whether a worker's predictions have the form that was asked for: at most top_k() labels a
+  // sample, and if adjusts() as many scores, which descend and are at most kMostScore either way.
+  static constexpr float kMostScore = 1e6f;
+  bool IsWellFormed(const TopKReply& predictions) const;
+  // Predictions of the samples of `order` from `first` on. REQUIRES that they exist and that
+  // the predictions are well-formed.
   void Add(const TopKReply& predictions, const DataOrder& order, uint64_t first);
   // Forgets all predictions. False: it has done so kMostAgain times already, and keeps them.
   [[nodiscard]] bool BeginAgain();

@@ -299,8 +299,7 @@ bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, uint32_t
   const uint64_t samples = p.offsets.size() - 1;
   const bool labels_known = std::all_of(p.ids.begin(), p.ids.end(),
                                         [&](uint32_t id) { return id < run.config.model.labels; });
-  const bool scored = !evaluation_->adjusts() || p.scores.size() == p.ids.size();
-  if (number >= book_->batches() || !labels_known || !scored ||
+  if (number >= book_->batches() || !labels_known || !evaluation_->IsWellFormed(p) ||
       samples != std::min<uint64_t>(train.batch, order_->samples() - first)) {
     if (audits_) audits_->Fail(worker, done.batch);
     return false;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/checkpoint/manifest.h"
 #include "common/net/socket.h"
 #include "tests/cluster/cluster.h"
 
@@ -227,7 +228,7 @@ TEST_CASE("evaluate and predict refuse what does not fit") {
     CheckOneLine(&run, {"report", run.run_directory(), "--output", file}, file + ": is the input");
     CHECK(ReadFile(file) == text);
   }
-  const fs::path checkpoint = *fs::directory_iterator(run.run_directory() + "/checkpoint");
+  const fs::path checkpoint = *FindCheckpoint(run.run_directory() + "/checkpoint");
   CheckOneLine(&run, {"report", run.run_directory(), "--output", checkpoint / "manifest"},
                "manifest: is the input");
   // Nor is a finished run overwritten by another one.

@@ -14,7 +14,7 @@ def train(build, directory, sets, servers=1, workers=1):
 
 
 def train_and_read(build, directory, sets, servers=1, workers=1):
-    """The same, and the run's config.ini by section and key."""
+    """As train(), and the run's config.ini by section and key."""
     run_dir = f"{directory}/run"
     command = [f"{build}/bin/dslide", "train", "--servers", str(servers), "--workers", str(workers),
                "--run-dir", run_dir, *(word for pair in sets for word in ("--set", pair))]

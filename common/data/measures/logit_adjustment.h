@@ -2,7 +2,7 @@
 // samples have is lower by weight * log(max(n, 1)) (Menon et al., "Long-tail learning via logit
 // adjustment", ICLR 2021, section 4.1). A model that was trained on few samples a label scores rare
 // labels too low on samples that it has not seen; one that has learned its training samples by
-// heart scores them too high. Held-out samples tell which.
+// heart scores them too high.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace dslide {
 
 // The weights of a model.
 struct LogitAdjustment {
-  float usual = 0;    // what ranks held-out samples best; 0: no adjustment
-  float rare = 0.5f;  // what gives them the best PSP@1, at least `usual`
+  float usual = 0;    // fitted on held-out samples; 0 leaves logits as they are
+  float rare = 0.5f;  // gives held-out samples the best PSP@1; at least `usual`
 
-  // Between both: `share` of 0 is the usual ranking, of 1 the one for rare labels.
+  // The ranking at share 0 is the usual one, the ranking at share 1 the one for rare labels.
   float At(float share) const { return usual + share * (rare - usual); }
   bool operator==(const LogitAdjustment&) const = default;
 };
@@ -47,7 +47,8 @@ class LabelLogs {
   std::vector<Entry> entries_;
 };
 
-// By how much the biases of labels are lower, relative to the mean label of a training sample.
+// The amount that a logit adjustment subtracts from each label's bias, relative to the mean label
+// of a training sample.
 class BiasShift {
  public:
   // `counts`: the training samples of each label, [N].

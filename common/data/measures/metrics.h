@@ -42,7 +42,7 @@ class InversePropensities {
   void Largest(std::span<const uint32_t> labels, size_t count, std::vector<double>* largest) const;
 
  private:
-  // Of the labels that occur, ascending. Copies share them.
+  // Values of the labels that occur, ascending. Copies share them.
   std::shared_ptr<const std::vector<std::pair<uint32_t, float>>> values_;
   float others_ = 1;
   bool known_ = false;

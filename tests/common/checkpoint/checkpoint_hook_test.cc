@@ -61,22 +61,26 @@ TEST_CASE_FIXTURE(Hooked, "hook: it is run again when a file beside the checkpoi
       "checkpoint.hook",
       "echo $1 >>" + Path("said") + "; while [ ! -e " + Path("go") + " ]; do sleep 0.01; done",
       60'000);
-  hook.Repeat();
-  CHECK_FALSE(hook.busy());  // there is no checkpoint yet
   hook.Offer("/a");
-  hook.Repeat();  // before it runs: once is enough
+  hook.Repeat("/a");  // before it runs: once is enough
   CHECK(hook.Tick(0).empty());
-  hook.Repeat();  // while it runs
+  hook.Repeat("/a");  // while it runs
   std::ofstream(Path("go")) << "";
   CHECK(End(&hook, 1).empty());
   CHECK(hook.busy());
   CHECK(End(&hook, 2).empty());
   CHECK_FALSE(hook.busy());
-  hook.Repeat();  // afterwards
-  hook.Offer("/b");
+  hook.Repeat("/a");  // afterwards
   CHECK(End(&hook, 3).empty());
+  hook.Repeat("/a");
+  hook.Offer("/b");  // a newer checkpoint takes its place
+  CHECK(End(&hook, 4).empty());
   CHECK_FALSE(hook.busy());
-  CHECK(Text("said") == "/a\n/a\n/b\n");
+  CHECK(Text("said") == "/a\n/a\n/a\n/b\n");
+  CheckpointHook restarted("checkpoint.hook", "echo again $1 >>" + Path("said"), 60'000);
+  restarted.Repeat("/b");  // of an earlier process
+  CHECK(End(&restarted, 1).empty());
+  CHECK(Text("said").ends_with("again /b\n"));
 }
 
 TEST_CASE_FIXTURE(Hooked, "hook: one that fails is run again after a while, or with the next") {

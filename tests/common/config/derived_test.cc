@@ -260,7 +260,7 @@ TEST_CASE("config: effort decides hidden units, epochs, dropout and smoothing th
       CHECK(config.train.epochs == e.epochs);
       CHECK(config.train.dropout_hidden == (facts.median_label == 1 ? e.dropout : e.high_dropout));
       CHECK(config.train.label_smoothing == e.smoothing);
-      // What was derived stays when the stored configuration is read.
+      // Derived values stay when the stored configuration is read.
       CHECK(*ParseStoredConfig(FormatConfig(config), "stored") == config);
     }
     Config given = *LoadConfig("", {effort, "model.hidden=100", "train.epochs=3",

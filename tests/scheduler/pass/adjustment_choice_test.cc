@@ -105,7 +105,7 @@ TEST_CASE("adjustment choice: no other scale and weight are more likely") {
   CHECK(std::abs(best_weight - weight) < 0.006);
 }
 
-TEST_CASE("adjustment choice: the fitted weight where it is clear, and what it gives") {
+TEST_CASE("adjustment choice: the fitted weight where it is clear, with its metrics") {
   const std::vector<RankedSample> samples = Drawn(3000, 1, 0.3, 3);
   const AdjustmentChoice choice = Choose(samples);
   CHECK(std::abs(choice.adjustment.usual - 0.3f) < 0.05f);
@@ -119,6 +119,26 @@ TEST_CASE("adjustment choice: the fitted weight where it is clear, and what it g
   }
   CHECK(choice.metrics.precision[0] == doctest::Approx(hits / 3000));
   CHECK(choice.line.find("without it") != std::string::npos);
+}
+
+TEST_CASE("adjustment choice: rare labels are preferred up to the best PSP@1") {
+  std::vector<std::pair<uint32_t, float>> values;
+  for (uint32_t label = 0; label < kLabels; ++label) {
+    values.emplace_back(label, 1 + 20.0f / static_cast<float>(1 + label));
+  }
+  for (const double weight : {-0.2, 0.1, 0.3}) {
+    const std::vector<RankedSample> samples = Drawn(2000, 1, weight, 9);
+    const LogitAdjustment chosen = Choose(samples).adjustment;
+    const auto psp = [&](float at) {
+      RankingEvaluator evaluator(InversePropensities(values, 21));
+      for (const RankedSample& sample : samples) {
+        evaluator.Add(AdjustedRanking(sample.ranked, sample.scores, Logs(), at, 1), sample.labels);
+      }
+      return evaluator.Result().propensity_precision[0];
+    };
+    CHECK(chosen.rare > chosen.usual);
+    for (float at = chosen.usual; at < 1; at += 0.1f) CHECK(psp(chosen.rare) >= psp(at) - 1e-9);
+  }
 }
 
 TEST_CASE("adjustment choice: none where the fit is within twice its error") {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <memory>
 
 #include "scheduler/pass/pass.h"
@@ -206,7 +207,7 @@ struct Adjusted {
     pass.Begin(run, &out);
   }
   // Each sample's own label has the logit 1; label 0, or 3 for the first sample, has 1.5.
-  bool Answer(bool scored = true) {
+  bool Answer(const std::vector<float>& scores = {1.5f, 1, 1.5f, 1, 1.5f, 1}) {
     Pass::Applicant applicant;
     applicant.speed = [](Incarnation) { return 0.0; };
     const std::optional<LeaseGrant> grant = pass.Lease(run, applicant, 0);
@@ -217,8 +218,10 @@ struct Adjusted {
     done.batch = {grant->epoch, grant->unit, grant->batches.at(0).index};
     done.samples = 3;
     done.predictions.ids = {3, 0, 0, 1, 0, 2};
-    if (scored) done.predictions.scores = {1.5f, 1, 1.5f, 1, 1.5f, 1};
+    done.predictions.scores = scores;
     done.predictions.offsets = {0, 2, 4, 6};
+    done.predictions.ids.insert(done.predictions.ids.end(), extra.begin(), extra.end());
+    done.predictions.offsets.back() += static_cast<uint32_t>(extra.size());
     return pass.CountEvaluated(run, done, 1, 0);
   }
 
@@ -228,6 +231,7 @@ struct Adjusted {
   Outbox out{0};
   Pass pass;
   uint32_t top_k = 0;
+  std::vector<uint32_t> extra;  // labels of the last sample behind its two
 };
 
 TEST_CASE("evaluation: with a logit adjustment a rare label comes before a frequent one") {
@@ -245,7 +249,7 @@ TEST_CASE("evaluation: with a logit adjustment a rare label comes before a frequ
   CHECK(examples[2].predicted == std::vector<uint32_t>{0, 2});
 }
 
-TEST_CASE("evaluation: what is predicted for held-out samples is kept, as the model ranks it") {
+TEST_CASE("evaluation: predictions for held-out samples are kept, as the model ranks them") {
   Adjusted run;
   run.run.dev = &run.test;
   run.pass.BeginEvaluation(run.run, EvaluationSet::kHeldOut, InversePropensities(), 0,
@@ -262,15 +266,34 @@ TEST_CASE("evaluation: what is predicted for held-out samples is kept, as the mo
   CHECK(result.ranked[2].scores == std::vector<float>{1.5f, 1});
 }
 
-TEST_CASE("evaluation: predictions without scores do not count where they are adjusted") {
+TEST_CASE("evaluation: scores that are missing, unordered or out of range do not count") {
   Adjusted run;
-  run.pass.BeginEvaluation(run.run, EvaluationSet::kTest, InversePropensities(), 0,
-                           {run.run.label_logs, 0.3f});
-  CHECK_FALSE(run.Answer(/*scored=*/false));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::vector<float>& wrong : {std::vector<float>{},
+                                          {1, 1, 1},
+                                          {1, 1.5f, 1, 1, 1, 1},
+                                          {1e30f, 1, 1, 1, 1, 1},
+                                          {1, 1, 1, 1, 1, -1e30f},
+                                          {nan, 1, 1, 1, 1, 1}}) {
+    run.pass.BeginEvaluation(run.run, EvaluationSet::kTest, InversePropensities(), 0,
+                             {run.run.label_logs, 0.3f});
+    CHECK_FALSE(run.Answer(wrong));
+    run.pass.Stop();
+  }
+  run.pass.BeginEvaluation(run.run, EvaluationSet::kTest, InversePropensities());
+  CHECK(run.Answer({}));
+  CHECK(run.top_k == kMaxMetricK);
+}
+
+TEST_CASE("evaluation: more labels than were asked for do not count") {
+  Adjusted run;
+  run.pass.BeginEvaluation(run.run, EvaluationSet::kTest, InversePropensities());
+  run.extra = {4, 5, 6, 7};
+  CHECK_FALSE(run.Answer({}));
   run.pass.Stop();
   run.pass.BeginEvaluation(run.run, EvaluationSet::kTest, InversePropensities());
-  CHECK(run.Answer(/*scored=*/false));
-  CHECK(run.top_k == kMaxMetricK);
+  run.extra = {4, 5, 6};
+  CHECK(run.Answer({}));
 }
 
 }  // namespace dslide::evaluation_test

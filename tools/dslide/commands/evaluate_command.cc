@@ -218,7 +218,7 @@ Status EvaluateRare(const EvaluateTask& task) {
   std::optional<Frequencies> frequencies;
   std::vector<RareMeasures> rows;
   RankingTask ranking = task.ranking;
-  for (const float rare : {0.0f, 0.25f, 0.5f, 0.75f, 1.0f}) {
+  for (const float rare : {1.0f, 0.75f, 0.5f, 0.25f, 0.0f}) {
     ranking.rare = rare;
     Result<RankingRun> run = RankingRun::Open(ranking);
     DSLIDE_RETURN_IF_ERROR(run);
@@ -240,6 +240,7 @@ Status EvaluateRare(const EvaluateTask& task) {
       return NothingToMeasure(ranking.data, result.samples, run->look().KeyInPlaceOfLabels());
     }
   }
+  std::ranges::reverse(rows);
   if (!ranking.json) {
     fmt::print("{}", RareTable(rows));
     return {};

@@ -35,8 +35,8 @@ void DeclareRare(CommandLine* line) {
 Status CheckRare(const std::string& path, bool has_counts, float rare) {
   if (has_counts || rare == 0.0f) return {};
   return BadInput(fmt::format(
-      "--rare: {} does not say how many samples a label has: it is of a stream or by an earlier "
-      "version; train it again, or leave --rare out",
+      "a preference for rare labels: {} does not say how many samples a label has: it is of a "
+      "stream or by an earlier version; train it again, or leave --rare out",
       path));
 }
 

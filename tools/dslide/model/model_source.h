@@ -20,8 +20,8 @@ struct ModelSourceOptions {
   // Samples that the index is measured on; empty: those of the run's train.test, else train.data.
   std::string data;
   NamedFormat format;  // of `data`
-  // From 0 to 1, how far rare labels are preferred (LogitAdjustment::At()). None: without logit
-  // adjustment, as WriteModelFile() wants it.
+  // From 0 to 1, how far rare labels are preferred (LogitAdjustment::At()). nullopt: the model has
+  // no logit adjustment, and WriteModelFile() may write it.
   std::optional<float> rare = 0.0f;
   bool has_data = false;  // the command has --data, which a line may tell people to use
   ModelMemory memory = ModelMemory::kMapped;  // of a model file

@@ -10,8 +10,17 @@
 
 namespace dslide {
 
-// Of the file, or of the newest checkpoint's manifest and the ranking beside it. Empty: nothing is
-// there.
+namespace {
+
+std::string VersionOf(const struct stat& status) {
+  return fmt::format("{} {} {}.{:09}", status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec);
+}
+
+}  // namespace
+
+// Identifies the file, or the newest checkpoint's manifest and the ranking beside it. Empty if
+// nothing is there.
 std::string ServedSource::Identity() const {
   struct stat status = {};
   if (stat(path_.c_str(), &status) != 0) return "";
@@ -22,11 +31,10 @@ std::string ServedSource::Identity() const {
     file = *checkpoint + "/" + kManifestName;
     struct stat beside = {};
     const std::string path = fmt::format("{}/{}", DirectoryOfCheckpoint(*checkpoint), kRankingName);
-    if (stat(path.c_str(), &beside) == 0) ranking = std::to_string(beside.st_ino);
+    if (stat(path.c_str(), &beside) == 0) ranking = VersionOf(beside);
     if (stat(file.c_str(), &status) != 0) return "";
   }
-  return fmt::format("{} {} {} {} {}.{:09}", file, ranking, status.st_ino, status.st_size,
-                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  return fmt::format("{} {} {}", file, VersionOf(status), ranking);
 }
 
 Result<std::shared_ptr<const Model>> ServedSource::Load(int64_t now_ms) {

@@ -52,7 +52,7 @@ class PythonModel {
     return PythonModel(*model, 0);
   }
 
-  // The same model with another preference for rare labels; 0 is that of an opened file.
+  // Returns the model with another preference for rare labels; an opened file has 0.
   PythonModel Preferring(float rare) const {
     if (!(rare >= 0 && rare <= 1)) {
       throw py::value_error(fmt::format("rare must be a number from 0 to 1, not {}", rare));
