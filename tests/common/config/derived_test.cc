@@ -260,6 +260,8 @@ TEST_CASE("config: effort decides hidden units, epochs, dropout and smoothing th
       CHECK(config.train.epochs == e.epochs);
       CHECK(config.train.dropout_hidden == (facts.median_label == 1 ? e.dropout : e.high_dropout));
       CHECK(config.train.label_smoothing == e.smoothing);
+      CHECK(config.train.cooldown_epochs.has_value() == (e.hidden == 1024));
+      CHECK(config.train.late_dropout.has_value() == (e.hidden == 1024));
       // Derived values stay when the stored configuration is read.
       CHECK(*ParseStoredConfig(FormatConfig(config), "stored") == config);
     }
