@@ -40,7 +40,7 @@ class Evaluation {
     std::optional<float> weight;  // of the rankings that are measured
     bool keeps_samples = false;   // kMostKept samples are kept with their predictions; wants logs
   };
-  static constexpr size_t kMostKept = 50'000;
+  static constexpr size_t kMostKept = 20'000;  // the fit of so many takes a second
 
   Evaluation(EvaluationSet set, InversePropensities propensities, Adjustment adjustment)
       : set_(set), metrics_(std::move(propensities)), adjustment_(std::move(adjustment)) {
