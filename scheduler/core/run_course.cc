@@ -79,19 +79,24 @@ void AfterCheckpoint(RunState* run, int64_t now_ms) {
   Finish(run, stopped, "stopped on request", now_ms);
 }
 
+// After the last epoch the held-out samples decide how the test samples are ranked.
+Evaluation::Adjustment AdjustmentFor(const RunState& run, EvaluationSet set) {
+  const auto& logs = run.inputs.label_logs;
+  if (logs == nullptr) return {};
+  if (set == EvaluationSet::kHeldOut && run.pass().training_complete()) {
+    return {logs, {}, /*keeps_samples=*/true};
+  }
+  const bool adjusts = run.adjustment && run.adjustment->usual != 0;
+  if (set == EvaluationSet::kTest && adjusts) return {logs, run.adjustment->usual};
+  return {};
+}
+
 }  // namespace
 
 void BeginEvaluation(RunState* run, EvaluationSet set) {
-  Evaluation::Adjustment adjustment;
-  if (run->inputs.label_logs == nullptr) {
-    // Rankings are those of the model.
-  } else if (set == EvaluationSet::kHeldOut && run->pass().training_complete()) {
-    adjustment = {run->inputs.label_logs, {}, /*keeps_samples=*/true};
-  } else if (set == EvaluationSet::kTest && run->adjustment && run->adjustment->usual != 0) {
-    adjustment = {run->inputs.label_logs, run->adjustment->usual};
-  }
   run->pass().BeginEvaluation(run->inputs, set, run->inverse_propensities,
-                              static_cast<int64_t>(run->roster().BatchMs()), std::move(adjustment));
+                              static_cast<int64_t>(run->roster().BatchMs()),
+                              AdjustmentFor(*run, set));
 }
 
 void Proceed(RunState* run, int64_t now_ms) {

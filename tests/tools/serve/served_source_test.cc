@@ -76,23 +76,26 @@ TEST_CASE(
   CHECK(source.Load(ServedSource::kRetryMs).ok());
 }
 
+// A run directory with a checkpoint that is no model.
+struct StoredRun : TempDirectory {
+  StoredRun() {
+    std::filesystem::create_directories(std::filesystem::path(manifest).parent_path());
+    std::ofstream(manifest) << "one";
+  }
+  const std::string manifest = path() + "/checkpoint/step-000000000001/manifest";
+};
+
 TEST_CASE("served source: another checkpoint under the same name is another model") {
-  TempDirectory run;
-  const std::string manifest = run.path() + "/checkpoint/step-000000000001/manifest";
-  std::filesystem::create_directories(std::filesystem::path(manifest).parent_path());
-  std::ofstream(manifest) << "one";
+  StoredRun run;
   ServedSource source(run.path(), {});
   CHECK_FALSE(source.Load(0).ok());  // no model, but seen
   CHECK_FALSE(source.IsToLoad(0));
-  REQUIRE(WriteWholeFile(manifest, "two").ok());
+  REQUIRE(WriteWholeFile(run.manifest, "two").ok());
   CHECK(source.IsToLoad(0));
 }
 
 TEST_CASE("served source: a ranking that comes after the last checkpoint is loaded") {
-  TempDirectory run;
-  const std::string manifest = run.path() + "/checkpoint/step-000000000001/manifest";
-  std::filesystem::create_directories(std::filesystem::path(manifest).parent_path());
-  std::ofstream(manifest) << "one";
+  StoredRun run;
   ServedSource source(run.path(), {});
   CHECK_FALSE(source.Load(0).ok());
   CHECK_FALSE(source.IsToLoad(0));

@@ -8,10 +8,8 @@
 #include "common/base/check.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
-#include "common/checkpoint/stored_label_counts.h"
 #include "common/checkpoint/stored_label_names.h"
 #include "common/checkpoint/stored_preprocessor.h"
-#include "common/checkpoint/stored_ranking.h"
 #include "common/config/stored_config.h"
 #include "common/config/value_scale.h"
 #include "common/model/model_file.h"
@@ -160,14 +158,11 @@ Result<std::unique_ptr<Inference>> Inference::LoadCheckpoint(const std::string& 
 }
 
 Status Inference::AdjustLogits(float rare) {
-  const Result<std::vector<uint32_t>> counts = LoadLabelCountsOf(directory_, config_.model.labels);
-  DSLIDE_RETURN_IF_ERROR(counts);
-  const Result<LogitAdjustment> adjustment = LoadRankingOf(directory_);
-  DSLIDE_RETURN_IF_ERROR(adjustment);
-  DSLIDE_RETURN_IF_ERROR(CheckRare(directory_, !counts->empty(), rare));
-  const float weight = adjustment->At(rare);
-  if (counts->empty() || weight == 0.0f) return {};
-  const BiasShift shift(*counts, weight);
+  const Result<StoredAdjustment> stored = LoadAdjustmentOf(directory_, config_.model.labels, rare);
+  DSLIDE_RETURN_IF_ERROR(stored);
+  const float weight = stored->adjustment.At(rare);
+  if (stored->counts.empty() || weight == 0.0f) return {};
+  const BiasShift shift(stored->counts, weight);
   pool_->RunOnAll([&](Executor& executor) -> JobReply {
     Layer& layer = executor.output().layer();
     for (uint32_t row = 0; row < layer.map().rows(); ++row) {

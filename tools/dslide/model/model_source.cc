@@ -26,18 +26,29 @@ std::string RunNameOf(const std::string& checkpoint) {
   return (above.filename() == kCheckpointsName ? above.parent_path() : above).filename();
 }
 
-}  // namespace
-
-void DeclareRare(CommandLine* line) {
-  line->Option("rare", "0..1", "prefer rare labels, at the cost of precision; 0: not at all", "0");
-}
-
+// Error: the model of `path` does not say how frequent labels are, which `rare` above 0 needs.
 Status CheckRare(const std::string& path, bool has_counts, float rare) {
   if (has_counts || rare == 0.0f) return {};
   return BadInput(fmt::format(
       "a preference for rare labels: {} does not say how many samples a label has: it is of a "
       "stream or by an earlier version; train it again, or leave --rare out",
       path));
+}
+
+}  // namespace
+
+void DeclareRare(CommandLine* line) {
+  line->Option("rare", "0..1", "prefer rare labels, at the cost of precision; 0: not at all", "0");
+}
+
+Result<StoredAdjustment> LoadAdjustmentOf(const std::string& checkpoint, uint32_t num_labels,
+                                          float rare) {
+  Result<std::vector<uint32_t>> counts = LoadLabelCountsOf(checkpoint, num_labels);
+  DSLIDE_RETURN_IF_ERROR(counts);
+  const Result<LogitAdjustment> adjustment = LoadRankingOf(checkpoint);
+  DSLIDE_RETURN_IF_ERROR(adjustment);
+  DSLIDE_RETURN_IF_ERROR(CheckRare(checkpoint, !counts->empty(), rare));
+  return StoredAdjustment{*std::move(counts), *adjustment};
 }
 
 Result<std::shared_ptr<const Model>> LoadModel(const std::string& path,
@@ -60,19 +71,17 @@ Result<std::shared_ptr<const Model>> LoadModel(const std::string& path,
       names != nullptr && !(*source)->preprocessor()) {
     info.label_names = *names;
   }
-  Result<std::vector<uint32_t>> counts = LoadLabelCountsOf((*source)->directory(), info.labels());
-  DSLIDE_RETURN_IF_ERROR(counts);
-  DSLIDE_RETURN_IF_ERROR(CheckRare(path, !counts->empty(), options.rare.value_or(0.0f)));
-  const Result<LogitAdjustment> adjustment = LoadRankingOf((*source)->directory());
-  DSLIDE_RETURN_IF_ERROR(adjustment);
-  info.adjustment = *adjustment;
+  Result<StoredAdjustment> stored_adjustment =
+      LoadAdjustmentOf((*source)->directory(), info.labels(), options.rare.value_or(0.0f));
+  DSLIDE_RETURN_IF_ERROR(stored_adjustment);
+  info.adjustment = stored_adjustment->adjustment;
   ModelBuilder builder(std::move(info), (*source)->shared_preprocessor(), BestKernels());
   (*source)->ForEachRow(
       [&](uint32_t feature, const float* weights) { builder.SetInput(feature, weights); },
       [&](uint32_t label, const float* weights, float bias) {
         builder.SetNeuron(label, weights, bias);
       });
-  builder.SetLabelCounts(*std::move(counts));
+  builder.SetLabelCounts(std::move(stored_adjustment->counts));
   source->reset();
   ModelBuilder::Options options_of_builder;
   options_of_builder.int8_only = options.int8_only;

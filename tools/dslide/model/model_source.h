@@ -1,13 +1,16 @@
 // Where a Model comes from: a model file, or a checkpoint, of which one is made in memory.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/app/command_line.h"
 #include "common/base/error.h"
+#include "common/data/measures/logit_adjustment.h"
 #include "common/model/model.h"
 #include "common/model/model_file.h"
 #include "tools/dslide/model/format_options.h"
@@ -29,8 +32,14 @@ struct ModelSourceOptions {
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
-// Error: the model of `path` does not say how frequent labels are, which `rare` above 0 needs.
-Status CheckRare(const std::string& path, bool has_counts, float rare);
+// The label counts [N] of a checkpoint, empty where they are unknown, and its logit adjustment.
+struct StoredAdjustment {
+  std::vector<uint32_t> counts;
+  LogitAdjustment adjustment;
+};
+// Errors name the file, or say that `rare` above 0 needs counts.
+Result<StoredAdjustment> LoadAdjustmentOf(const std::string& checkpoint, uint32_t num_labels,
+                                          float rare);
 
 // Declares --rare, whose value is ModelSourceOptions::rare.
 void DeclareRare(CommandLine* line);
