@@ -22,7 +22,7 @@
 #include "common/data/measures/label_counts.h"
 #include "common/data/whole_file.h"
 #include "scheduler/base/resume.h"
-#include "scheduler/pass/race.h"
+#include "scheduler/core/setting_choice.h"
 #include "scheduler/plan/memory_check.h"
 
 namespace dslide {
@@ -176,7 +176,6 @@ class Starter {
 
   Status LoadData() {
     DSLIDE_RETURN_IF_ERROR(CheckDecay());
-    DSLIDE_RETURN_IF_ERROR(CheckRace());
     TrainConfig& train = inputs_.config.train;
     if (train.audit < 0.0f && train.staleness == 0 && inputs_.keyed) train.audit = kAuditShare;
     // What comes once is kept in the run directory.
@@ -202,17 +201,6 @@ class Starter {
     const bool given = options_.given.contains("train.decay");
     if (!given || !train.open_vocabulary || train.decay == Decay::kNone) return {};
     return BadInput("train.decay: a stream has no end; leave the key out, or set none");
-  }
-
-  // Refuses a race without held-out samples.
-  Status CheckRace() const {
-    const TrainConfig& train = options_.config.train;
-    const bool holds_out = train.heldout.value_or(1) > 0 || !train.dev.empty();
-    if (options_.resume || train.race_share == 0 || holds_out) return {};
-    return BadInput(fmt::format(
-        "train.race_share = {}: trials are compared on held-out samples; set train.heldout = auto, "
-        "or name a file of such samples by train.dev",
-        train.race_share));
   }
 
   // Refuses sizes that differ from those of the data.

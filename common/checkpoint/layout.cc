@@ -48,17 +48,8 @@ bool IsPlainFileName(const std::string& name) {
          std::ranges::all_of(name, plain);
 }
 
-std::string CheckpointName(uint64_t number) {
-  return fmt::format("{}{:012}", kCheckpointPrefix, number);
-}
-
-std::optional<uint64_t> NumberOfCheckpoint(const std::string& name) {
-  if (!IsCheckpointName(name)) return std::nullopt;
-  const char* end = name.data() + name.size();
-  uint64_t number = 0;
-  const auto [last, error] = std::from_chars(name.data() + kCheckpointPrefix.size(), end, number);
-  if (error != std::errc() || last != end) return std::nullopt;
-  return number;
+std::string CheckpointName(uint64_t batches) {
+  return fmt::format("{}{:012}", kCheckpointPrefix, batches);
 }
 
 bool IsCheckpointName(const std::string& name) { return name.starts_with(kCheckpointPrefix); }

@@ -45,12 +45,9 @@ std::string DirectoryOfCheckpoint(const std::string& checkpoint);
 // '-' and '_', at most 255 of them, the first no '.'. All names that manifests hold are.
 bool IsPlainFileName(const std::string& name);
 
-// Sort by age.
-std::string CheckpointName(uint64_t number);
+// Sort by age. `batches`: that count in the checkpoint.
+std::string CheckpointName(uint64_t batches);
 bool IsCheckpointName(const std::string& name);
-// The number in a checkpoint's name. After a race (scheduler/pass/race.h) it is more than the
-// batches that count: names never repeat.
-std::optional<uint64_t> NumberOfCheckpoint(const std::string& name);
 
 std::string PreprocessorName(uint64_t checksum);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "common/config/config_keys.h"
 #include "common/config/limits.h"
 #include "common/config/quoted.h"
+#include "common/config/retired_keys.h"
 #include "common/config/small_text.h"
 #include "common/config/stored_config.h"
 
@@ -67,22 +69,21 @@ Error NotAllowed(std::string_view origin, const ConfigKey& key, std::string_view
   return BadInput(fmt::format("{}: {} = {}: {}", origin, key.FullName(), Printable(value), rule));
 }
 
-// Runs of earlier versions have stored it.
-constexpr std::string_view kAllowPlaintext = "security.allow_plaintext";
-
-bool IsKnown(const std::string& name) {
-  return name == kAllowPlaintext || FindConfigKey(name) != nullptr;
+bool IsKnown(const Assignment& assignment) {
+  return FindConfigKey(assignment.name) != nullptr ||
+         FindRetiredKey(assignment.name, assignment.value.text) != nullptr;
 }
+
+enum class Age { kNew, kStored };  // stored: perhaps by an earlier version
 
 // A Config under construction, with the origin of each value.
 class Builder {
  public:
-  explicit Builder(const Config& base) : config_(base) {}
+  Builder(const Config& base, Age age) : config_(base), age_(age) {}
 
   Status Set(const Assignment& assignment, std::string_view origin) {
-    if (assignment.name == kAllowPlaintext && assignment.value.text == "false") return {};
-    if (assignment.name == kAllowPlaintext && assignment.value.text == "true") {
-      return Set({"security.encryption", {.text = "trusted-network"}}, origin);
+    if (const RetiredKey* retired = FindRetiredKey(assignment.name, assignment.value.text)) {
+      return SetRetired(assignment, *retired, origin);
     }
     const ConfigKey* key = FindConfigKey(assignment.name);
     if (key == nullptr) return UnknownKey(origin, assignment.name);
@@ -127,8 +128,12 @@ class Builder {
   Status CheckTogether() const;
 
   const Config& config() const { return config_; }
+  // A line for each key that has no effect in this version.
+  const std::vector<std::string>& without_effect() const { return without_effect_; }
 
  private:
+  Status SetRetired(const Assignment& assignment, const RetiredKey& retired,
+                    std::string_view origin);
   Status CheckDenseLayers() const;
   Status CheckStream() const;
   Status CheckSchedule() const;
@@ -137,8 +142,27 @@ class Builder {
   Error Refuse(std::string_view name, std::string_view rule) const;
 
   Config config_;
+  Age age_;
   std::map<const ConfigKey*, std::string> origins_;
+  std::vector<std::string> without_effect_;
 };
+
+Status Builder::SetRetired(const Assignment& assignment, const RetiredKey& retired,
+                           std::string_view origin) {
+  const bool may_have = origin != kCommandLine && (age_ == Age::kStored || !retired.has_effect);
+  const std::string line =
+      fmt::format("{}: {} = {}: this version does not have it; {}", origin, assignment.name,
+                  Printable(assignment.value.text), retired.remedy);
+  if (!may_have) return BadInput(line);
+  if (!retired.replacement.empty()) {
+    const size_t equals = retired.replacement.find('=');
+    return Set({std::string(retired.replacement.substr(0, equals)),
+                {.text = std::string(retired.replacement.substr(equals + 1))}},
+               origin);
+  }
+  if (retired.has_effect) without_effect_.push_back(line);
+  return {};
+}
 
 // REQUIRES `name` to be a known key.
 Error Builder::Refuse(std::string_view name, std::string_view rule) const {
@@ -364,14 +388,23 @@ Result<std::string> ReadFile(const std::string& path) {
 }
 
 Result<Config> Build(std::string_view text, std::string_view origin, const Overrides& overrides,
-                     const Config& base) {
-  Builder builder(base);
+                     const Config& base, Age age = Age::kNew,
+                     std::vector<std::string>* without_effect = nullptr) {
+  Builder builder(base, age);
   DSLIDE_RETURN_IF_ERROR(SetFromIni(text, origin, &builder));
   DSLIDE_RETURN_IF_ERROR(SetFromOverrides(overrides, &builder));
   builder.ExtendSchedule(kCommandLine);
   builder.ApplyEffort();
   DSLIDE_RETURN_IF_ERROR(builder.CheckTogether());
+  if (without_effect != nullptr) *without_effect = builder.without_effect();
   return builder.config();
+}
+
+// Whether the file is the configuration that a run has stored: its ledger lies beside it.
+bool IsOfRun(const std::filesystem::path& path) {
+  std::error_code error;
+  return path.filename() == "config.ini" &&
+         std::filesystem::exists(path.parent_path() / "ledger", error);
 }
 
 }  // namespace
@@ -381,11 +414,12 @@ Result<Config> ParseConfig(std::string_view text, std::string_view origin,
   return Build(text, origin, overrides, {});
 }
 
-Result<Config> ParseStoredConfig(std::string_view text, std::string_view origin) {
+Result<Config> ParseStoredConfig(std::string_view text, std::string_view origin,
+                                 std::vector<std::string>* without_effect) {
   Config before;
   before.train.normalize = 1.0f;
   before.train.heldout = 0;
-  return Build(text, origin, {}, before);
+  return Build(text, origin, {}, before, Age::kStored, without_effect);
 }
 
 Result<Config> ParseSchedulersConfig(std::string_view text) {
@@ -394,13 +428,13 @@ Result<Config> ParseSchedulersConfig(std::string_view text) {
   const Result<std::vector<Assignment>> assignments = ReadIni(text, kOrigin);
   DSLIDE_RETURN_IF_ERROR(assignments);
   for (const Assignment& assignment : *assignments) {
-    if (IsKnown(assignment.name)) continue;
+    if (IsKnown(assignment)) continue;
     return BadInput(
         fmt::format("the scheduler is of a newer version: its configuration has {}, which is "
                     "unknown here; {}",
                     Printable(assignment.name), kMend));
   }
-  Result<Config> config = ParseConfig(text, kOrigin);
+  Result<Config> config = Build(text, kOrigin, {}, {}, Age::kStored);
   if (config.ok()) return config;
   return BadInput(
       fmt::format("{}; the scheduler is of another version: {}", config.error().message, kMend));
@@ -410,7 +444,7 @@ Result<Config> LoadConfig(const std::string& path, const Overrides& overrides, c
   if (path.empty()) return Build("", "default", overrides, base);
   Result<std::string> text = ReadFile(path);
   if (!text.ok()) return text.error();
-  return Build(*text, path, overrides, base);
+  return Build(*text, path, overrides, base, IsOfRun(path) ? Age::kStored : Age::kNew);
 }
 
 Result<std::set<std::string>> GivenKeys(const std::string& path, const Overrides& overrides) {

@@ -119,7 +119,6 @@ struct TrainConfig {
   Decay decay = Decay::kLinear;             // towards 0 at the end of the last epoch
   uint32_t schedule_epochs = 0;             // common/config/schedule.h; 0: train.epochs
   std::optional<uint32_t> cooldown_epochs;  // nullopt: held-out samples decide
-  float race_share = 0.0f;  // share of the run's epochs that trials may use (scheduler/pass/race.h)
   float weight_decay = 0.0f;             // decoupled (AdamW), a touched row loses lr * this share
   float dropout_input = 0.0f;            // share of a sample's features left out
   std::optional<float> dropout_hidden;   // share of hidden units left out; DropoutHidden()

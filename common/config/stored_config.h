@@ -1,7 +1,9 @@
 // The configuration of something that an earlier version may have stored.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/config/config.h"
@@ -11,6 +13,9 @@ namespace dslide {
 // Parses the INI text of a run, a checkpoint or a model file. Errors are those of ParseConfig(). A
 // version without train.normalize did not divide values, and one without train.heldout trained all
 // samples, so these keys are off if the text lacks them: their defaults would change the model.
-Result<Config> ParseStoredConfig(std::string_view text, std::string_view origin);
+// Retired keys (retired_keys.h) have their old meaning, as far as this version can have it;
+// *without_effect gets a line, for the user, for each of the others.
+Result<Config> ParseStoredConfig(std::string_view text, std::string_view origin,
+                                 std::vector<std::string>* without_effect = nullptr);
 
 }  // namespace dslide

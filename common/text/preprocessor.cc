@@ -241,10 +241,10 @@ std::string StoredConfig(const TextConfig& text_config, uint32_t format) {
   // These keys change how a file is read, but not the samples of a model.
   for (const char* key : {"bad_records", "fields"}) EraseKey(key, text.find("[text]\n"), &text);
   if (format < 3) {
-    for (const char* key : {"activation", "dense_rate", "dense_batches", "open_vocabulary",
-                            "segment_samples", "segment_s", "admit_count", "expire_segments",
-                            "vocabulary_mb", "normalize", "dev", "heldout", "schedule_epochs",
-                            "cooldown_epochs", "race_share", "late_dropout", "effort"}) {
+    for (const char* key :
+         {"activation", "dense_rate", "dense_batches", "open_vocabulary", "segment_samples",
+          "segment_s", "admit_count", "expire_segments", "vocabulary_mb", "normalize", "dev",
+          "heldout", "schedule_epochs", "cooldown_epochs", "late_dropout", "effort"}) {
       EraseKey(key, 0, &text);
     }
     for (const char* key : {"format", "window", "min_count", "subsample", "decay"}) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/base/log.h"
 #include "common/config/config_keys.h"
 #include "common/config/stored_config.h"
 #include "scheduler/ledger/orphans.h"
@@ -131,8 +132,11 @@ bool IsFinished(const LedgerState& ledger, Config config) {
 Status FindWhatToResume(bool began, RunInputs* inputs) {
   const LedgerState& ledger = inputs->ledger;
   if (ledger.opened) {
-    const Result<Config> stored = ParseStoredConfig(ledger.run.config, "the ledger");
+    std::vector<std::string> without_effect;
+    const Result<Config> stored =
+        ParseStoredConfig(ledger.run.config, "the ledger", &without_effect);
     DSLIDE_RETURN_IF_ERROR(stored);
+    for (const std::string& line : without_effect) LogWarning(line);
     DSLIDE_RETURN_IF_ERROR(CheckSameHeldOut(inputs->config, *stored, "the run's ledger"));
     if (ledger.run.train_samples != inputs->EpochSamples()) {
       return BadInput(fmt::format("--resume: the run has {} training samples, not {}; {}",
@@ -143,22 +147,19 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
     inputs->settings = ChosenSettings(ledger, inputs->config, *stored);
     inputs->open_keys = ledger.run.open_keys;
   }
-  // The servers do not save a trial before it is the best one.
-  const std::string& best = ledger.best_checkpoint;
-  if (ledger.live && best.empty()) {
+  if (ledger.live) {
     DSLIDE_RETURN_IF_ERROR(
         AdoptOrphans(ledger, inputs->checkpoint_directory, inputs->preprocessor));
   }
   const Result<std::string> found = FindCheckpoint(inputs->checkpoint_directory);
   if (!found.ok() && began) {
     // Servers that still run may hold the trained state.
-    if (best.empty() && (ledger.live || ledger.last_checkpoint.empty())) return {};
+    if (ledger.live || ledger.last_checkpoint.empty()) return {};
     return CheckpointsAreGone(ledger, inputs->checkpoint_directory);
   }
   DSLIDE_RETURN_IF_ERROR(found);
   Result<Manifest> manifest = ReadManifest(*found);
   DSLIDE_RETURN_IF_ERROR(manifest);
-  if (manifest->name < best) return CheckpointsAreGone(ledger, inputs->checkpoint_directory);
   if (!ledger.opened) inputs->run = manifest->run;
   Result<Config> stored = ParseStoredConfig(manifest->config, *found + "/manifest");
   DSLIDE_RETURN_IF_ERROR(stored);
@@ -167,12 +168,8 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
     stored->cluster.input_slots = inputs->config.cluster.input_slots = 0;
   }
   DSLIDE_RETURN_IF_ERROR(CheckUnchanged(*inputs, *manifest, *stored, *found));
-  if (manifest->name == best) {
-    inputs->best = std::move(*manifest);
-  } else {
-    inputs->checkpoint = std::move(*manifest);
-    inputs->checkpoint_path = *found;
-  }
+  inputs->checkpoint = std::move(*manifest);
+  inputs->checkpoint_path = *found;
   inputs->checkpoints = CompleteCheckpoints(inputs->checkpoint_directory);
   return {};
 }

@@ -82,7 +82,6 @@ struct RunInputs : RunContext {
   InversePropensities inverse_propensities = {};
   LedgerState ledger = {};                    // of the run so far; not opened: a new one
   std::optional<Manifest> checkpoint = {};    // the newest complete one, to go back to
-  std::optional<Manifest> best = {};          // that of the best trial, while another one is tried
   std::string checkpoint_path = {};           // its own directory
   std::vector<std::string> checkpoints = {};  // names of all complete ones, oldest first
   // Of a stream: what `train` is of, and the first segment of the run, if that is known still.

@@ -27,38 +27,10 @@ Checkpointer::Checkpointer(const RunInputs& inputs)
       config_(inputs.config.checkpoint),
       newest_(inputs.checkpoint),
       newest_directory_(inputs.checkpoint_path),
-      complete_(inputs.checkpoints),
-      best_(inputs.best) {}
+      complete_(inputs.checkpoints) {}
 
 std::vector<std::string> Checkpointer::held() const {
-  std::vector<std::string> names;
-  if (!read_.empty()) names.push_back(read_);
-  if (best_) names.push_back(best_->name);
-  return names;
-}
-
-void Checkpointer::BeginTrial() {
-  DSLIDE_CHECK(!round());
-  if (newest_) best_ = std::exchange(newest_, std::nullopt);
-  newest_directory_.clear();
-  trial_won_ = false;
-  wanted_ = false;
-}
-
-void Checkpointer::EndTrial() {
-  DSLIDE_CHECK(!round() && best_);
-  newest_ = std::exchange(best_, std::nullopt);
-  newest_directory_ = directory_ + "/" + newest_->name;
-  wanted_ = false;
-}
-
-// A checkpoint's number is this one plus its batches. Each trial has numbers above those of the
-// best trial before it.
-uint64_t Checkpointer::FirstNumber() const {
-  const auto& before = newest_ ? newest_ : best_;
-  if (!before) return 0;
-  const uint64_t number = NumberOfCheckpoint(before->name).value_or(before->batches);
-  return newest_ ? number - std::min(number, before->batches) : number;
+  return read_.empty() ? std::vector<std::string>() : std::vector{read_};
 }
 
 void Checkpointer::WantAfterInterval(int64_t now_ms) {
@@ -67,8 +39,7 @@ void Checkpointer::WantAfterInterval(int64_t now_ms) {
 }
 
 bool Checkpointer::TriedSince(int64_t since_ms) {
-  const bool no_room = room_asked_ms_ != 0 || in_trial();
-  if (config_.interval_s == 0 || no_room || tried_ms_ >= since_ms) return true;
+  if (config_.interval_s == 0 || room_asked_ms_ != 0 || tried_ms_ >= since_ms) return true;
   wanted_ = true;
   return false;
 }
@@ -96,7 +67,7 @@ void Checkpointer::WantFor(Incarnation member, uint64_t request, int64_t now_ms)
 
 bool Checkpointer::Due(bool stopping, int64_t now_ms, bool last) const {
   const bool may = config_.quota_mb == 0 || has_room_ || stopping || last;
-  return !in_trial() && (wanted_ || stopping) && now_ms >= not_before_ms_ && !round() && may;
+  return (wanted_ || stopping) && now_ms >= not_before_ms_ && !round() && may;
 }
 
 bool Checkpointer::WantsRoom(int64_t now_ms) const {
@@ -116,7 +87,7 @@ void Checkpointer::Begin(const RunContext& run, const Plan& plan, const Roster& 
   has_room_ = false;
   Manifest manifest;
   manifest.run = run.run;
-  manifest.name = CheckpointName(FirstNumber() + contents.counted.batches);
+  manifest.name = CheckpointName(contents.counted.batches);
   manifest.config = FormatConfig(run.config);
   manifest.epoch = contents.counted.epoch;
   manifest.batches = contents.counted.batches;
@@ -207,7 +178,6 @@ Status Checkpointer::OnManifest(const Status& status, bool nothing_else, int64_t
   failing_since_ms_ = 0;
   generation_.round.reset();
   newest_directory_ = directory_ + "/" + newest_->name;
-  best_.reset();
   complete_.push_back(newest_->name);
   out->Notice(fmt::format("checkpoint {} written; training stood still for {} ms",
                           newest_directory_, (stall_us + 999) / 1000));

@@ -71,15 +71,6 @@ class Checkpointer {
   // The names of the checkpoints that stay whatever their age.
   std::vector<std::string> held() const;
 
-  // A trial of the race begins. The newest checkpoint becomes that of the best trial and stays; no
-  // round begins before MarkTrialBest(). REQUIRES no round.
-  void BeginTrial();
-  // The best trial continues from its checkpoint. REQUIRES no round, and in_trial().
-  void EndTrial();
-  // The current trial is the best one: rounds may begin again.
-  void MarkTrialBest() { trial_won_ = true; }
-  // A trial is in progress, and the best trial is another one.
-  bool in_trial() const { return best_.has_value() && !trial_won_; }
   // Nothing counts that the newest checkpoint lacks. Its name would be the same as that of a new
   // one: never write over it.
   bool IsSaved(uint64_t batches) const { return saved_batches() == batches; }
@@ -128,15 +119,9 @@ class Checkpointer {
   bool has_waiters() const { return !waiters_.empty(); }
   // The last complete round was to be the run's last.
   bool last_round_stops() const { return last_round_stops_; }
-  // The newest complete checkpoint of the present trial, and its directory; empty: none.
+  // The newest complete checkpoint and its directory; empty: none.
   const std::optional<Manifest>& newest() const { return newest_; }
   const std::string& newest_directory() const { return newest_directory_; }
-  // The directory of the checkpoint from which --resume continues; empty if there is none.
-  std::string saved_directory() const {
-    return newest_ || !best_ ? newest_directory_ : directory_ + "/" + best_->name;
-  }
-  // The name of the best trial's checkpoint while another trial is in progress; empty otherwise.
-  std::string best_name() const { return best_ ? best_->name : ""; }
   // Batches that it holds.
   std::optional<uint64_t> saved_batches() const;
   // What the run goes back to: the newest checkpoint, or the beginning.
@@ -160,7 +145,6 @@ class Checkpointer {
     // round was given up.
     std::set<std::pair<Incarnation, std::string>> writing;
   };
-  uint64_t FirstNumber() const;
   CheckpointRequest RequestFor(const Manifest& manifest, uint64_t committed) const;
   Status Fail(const Error& error, bool nothing_else, int64_t now_ms, Outbox* out,
               const Roster& roster);
@@ -172,8 +156,6 @@ class Checkpointer {
   std::string newest_directory_;
   std::vector<std::string> complete_;  // by name, oldest first
   std::string read_;                   // by a hook; "": none
-  std::optional<Manifest> best_;       // of the best trial, while another one is tried
-  bool trial_won_ = false;
   bool wanted_ = false;
   bool has_room_ = false;      // for the next round
   int64_t room_asked_ms_ = 0;  // when there was none; 0: not asked yet

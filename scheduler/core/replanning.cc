@@ -141,7 +141,7 @@ bool AwaitPlanSwitch(RunState* run, int64_t now_ms) {
 
 }  // namespace
 
-void GoBack(RunState* run, int64_t now_ms, const std::string& trial) {
+void GoBack(RunState* run, int64_t now_ms) {
   Interrupt(run, now_ms);
   const auto& checkpoint = run->checkpointer.newest();
   const std::vector<SeatedServer> servers = ChooseServers(
@@ -150,7 +150,7 @@ void GoBack(RunState* run, int64_t now_ms, const std::string& trial) {
                   Place(servers, run->plan(), checkpoint ? &*checkpoint : nullptr,
                         run->cluster.loads, run->inputs.config.cluster.slots)
                       .slot_owner,
-                  now_ms, trial);
+                  now_ms);
 }
 
 // Servers drop what is not committed when they switch plans.

@@ -32,7 +32,6 @@ void OnDrain(RunState* run, Member* asking, const DrainServer& drain, const Mess
 void TakeStepsBack(RunState* run, int64_t now_ms);
 
 // Servers and what counts go back to the newest checkpoint, with the servers that there are.
-// `trial`: the log line of a trial that begins or continues there; "" for a recovery.
-void GoBack(RunState* run, int64_t now_ms, const std::string& trial = "");
+void GoBack(RunState* run, int64_t now_ms);
 
 }  // namespace dslide

@@ -55,9 +55,8 @@ void BeginNextPass(RunState* run, int64_t now_ms) {
     return BeginEvaluation(run, EvaluationSet::kHeldOut);
   }
   if (!last && !ApplyChosenSettings(run, now_ms)) return;
-  const bool evaluate =
-      run->inputs.test != nullptr && run->inputs.test->size() > 0 &&
-      (last || (run->inputs.config.train.evaluate_samples > 0 && !run->checkpointer.in_trial()));
+  const bool evaluate = run->inputs.test != nullptr && run->inputs.test->size() > 0 &&
+                        (last || run->inputs.config.train.evaluate_samples > 0);
   if (evaluate) {
     BeginEvaluation(run, last ? EvaluationSet::kTest : EvaluationSet::kTestPart);
   } else if (last) {
@@ -204,12 +203,6 @@ void OnCheckpointNow(RunState* run, const Member& member, const Message& message
     return run->out.Reply(member, message,
                           ErrorReply{ErrorCode::kRefused, "not training now; nothing to save"});
   }
-  if (run->checkpointer.in_trial()) {
-    return run->out.Reply(member, message,
-                          ErrorReply{ErrorCode::kRefused,
-                                     "a trial of the race is in progress, which is not saved; ask "
-                                     "again when it is over"});
-  }
   run->checkpointer.WantFor(member.incarnation, message.envelope.sequence, now_ms);
   MaybeCheckpoint(run, now_ms);
 }
@@ -243,9 +236,9 @@ void Finish(RunState* run, Status outcome, const std::string& reason, int64_t no
 }
 
 Error StoppedWithSaved(const RunState& run, const std::string& why) {
-  const std::string saved = run.checkpointer.saved_directory();
-  if (!saved.empty()) {
-    return {ErrorKind::kPreempted, fmt::format("stopped {}; the checkpoint is {}", why, saved)};
+  if (run.checkpointer.newest()) {
+    return {ErrorKind::kPreempted, fmt::format("stopped {}; the checkpoint is {}", why,
+                                               run.checkpointer.newest_directory())};
   }
   const bool began = run.pass().counted().batches > 0;
   return TryLater(

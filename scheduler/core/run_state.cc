@@ -29,20 +29,6 @@ RunInputs WithChosenSettings(RunInputs inputs) {
   return inputs;
 }
 
-// As far as earlier lives have come with it.
-Race RaceOf(RunInputs* inputs) {
-  const TrainConfig& train = inputs->base.train;
-  const auto epochs = static_cast<uint32_t>(train.race_share * static_cast<float>(train.epochs));
-  Race race(AxesOf(inputs->open_keys, inputs->base), epochs);
-  LedgerState& ledger = inputs->ledger;
-  for (uint32_t trial = 0; trial < ledger.trials.size(); ++trial) {
-    race.SetCurrent(trial, ledger.trials[trial].settings);
-    for (LedgerHeldOut& e : ledger.trials[trial].held_out) race.Add(e.epochs, std::move(e.ndcg));
-  }
-  race.SetCurrent(ledger.trial, ledger.trials[ledger.trial].settings);
-  return race;
-}
-
 CountedWork WorkIn(const LedgerState& ledger) {
   return {ledger.epoch, ledger.batches, ledger.samples, ledger.done};
 }
@@ -78,7 +64,7 @@ RunState::RunState(RunInputs run_inputs, int64_t now_ms)
       generation(cluster.seats.live() ? WorkIn(inputs.ledger) : checkpointer.Restore()),
       out(inputs.ledger.entries) {
   WatchLosses(this);
-  race = RaceOf(&inputs);
+  for (LedgerHeldOut& e : inputs.ledger.held_out) held_out.Add(e.epochs, std::move(e.ndcg));
   const std::string config = FormatConfig(WithoutGrowth(inputs.base));
   if (!inputs.ledger.opened || inputs.ledger.run.config != config) {
     out.Record(LedgerOpened{inputs.run, config, inputs.EpochSamples(), inputs.train_checksum,

@@ -20,8 +20,8 @@
 #include "scheduler/core/run_status.h"
 #include "scheduler/members/offences.h"
 #include "scheduler/pass/drift_alarm.h"
+#include "scheduler/pass/held_out_curve.h"
 #include "scheduler/pass/loss_outliers.h"
-#include "scheduler/pass/race.h"
 #include "scheduler/pass/report_check.h"
 #include "scheduler/pass/run_totals.h"
 #include "scheduler/pass/training_clock.h"
@@ -87,7 +87,7 @@ struct RunState {
   std::set<std::string> put_out;    // names and peer ids that may not join again, if without keys
   std::optional<DriftAlarm> drift;  // none: the loss does not tell (see WatchesDrift)
   std::optional<LossOutliers> outliers;  // the same
-  Race race;
+  HeldOutCurve held_out;
   RunTotals totals;
   std::optional<LogitAdjustment> adjustment;  // chosen after the last epoch
   TrainingClock clock;

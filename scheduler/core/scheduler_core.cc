@@ -510,10 +510,9 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
   if (run_.stop_wanted) {
     Finish(&run_, Failed("stopped at once; what was trained since the last checkpoint is lost"),
            "stopped at once", now_ms);
-  } else if (!run_.InPass() || run_.checkpointer.in_trial()) {
-    const char* why =
-        run_.InPass() ? "in a trial of the race, which begins again" : "while servers were missing";
-    Finish(&run_, StoppedWithSaved(run_, why), "stopped on request", now_ms);
+  } else if (!run_.InPass()) {
+    Finish(&run_, StoppedWithSaved(run_, "while servers were missing"), "stopped on request",
+           now_ms);
   } else {
     run_.stop_wanted = true;
     run_.checkpointer.WantToStop(now_ms);

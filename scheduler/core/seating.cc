@@ -33,7 +33,7 @@ void WelcomeServer(RunState* run, Member* member, const Join& join, int64_t now_
 bool NeedsEvaluation(const RunState& run) {
   const CountedWork& counted = run.pass().counted();
   return run.inputs.HeldOutSamples() > 0 && counted.epoch > 0 && counted.done.empty() &&
-         run.race.curve().At(counted.epoch) == nullptr;
+         !run.held_out.Has(counted.epoch);
 }
 
 // All seats have servers that are ready.
@@ -191,16 +191,14 @@ void Interrupt(RunState* run, int64_t now_ms) {
 }
 
 void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
-                     std::vector<uint16_t> slot_owner, int64_t now_ms, const std::string& trial) {
+                     std::vector<uint16_t> slot_owner, int64_t now_ms) {
   const auto& checkpoint = run->checkpointer.newest();
-  if (!checkpoint && !run->checkpointer.in_trial() && !run->inputs.ledger.last_checkpoint.empty()) {
+  if (!checkpoint && !run->inputs.ledger.last_checkpoint.empty()) {
     return Finish(run, CheckpointsAreGone(run->inputs.ledger, run->inputs.checkpoint_directory),
                   "the checkpoints are gone", now_ms);
   }
   const std::string name = checkpoint ? checkpoint->name : "";
-  if (!trial.empty()) {
-    run->out.Decide(trial, now_ms);
-  } else if (run->cluster.seats.live()) {
+  if (run->cluster.seats.live()) {
     const uint64_t batches = run->pass().counted().batches;
     const uint64_t kept = run->checkpointer.saved_batches().value_or(0);
     run->out.Decide(fmt::format("all go back to {}, {} to be done again",
@@ -210,13 +208,12 @@ void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
   }
   run->generation = Generation(run->checkpointer.Restore());
   run->checkpointer.BeginGeneration();
-  if (!trial.empty()) WatchLosses(run);
   if (run->drift) run->drift->BeginGeneration();
   if (run->outliers) run->outliers->BeginGeneration();
   run->balancer.BeginGeneration();
   run->cluster.seats.BeginGeneration(servers, std::move(slot_owner),
                                      run->checkpointer.newest_directory(), &run->cluster.roster,
-                                     now_ms, trial.empty());
+                                     now_ms);
   run->cluster.seats.SetGrowth(GrowthToRestore(run));
   run->cluster.seats.SetSettings(run->inputs.settings);
   for (const PlanServer& server : run->plan().servers)

@@ -28,7 +28,6 @@ void Interrupt(RunState* run, int64_t now_ms);
 // Servers and what counts go back to the newest complete checkpoint together. Ends a run that has
 // lost its checkpoints.
 void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
-                     std::vector<uint16_t> slot_owner, int64_t now_ms,
-                     const std::string& trial = "");
+                     std::vector<uint16_t> slot_owner, int64_t now_ms);
 
 }  // namespace dslide

@@ -14,6 +14,8 @@
 namespace dslide {
 namespace {
 
+constexpr char kDropoutKey[] = "train.dropout_hidden";
+
 void AddSettings(const Overrides& more, RunContext* run) {
   Overrides settings = run->settings;
   settings.insert(settings.end(), more.begin(), more.end());
@@ -27,7 +29,7 @@ void Tell(std::string line, RunState* run, int64_t now_ms) {
 
 // "held-out nDCG@5 39.72 after epoch 3, 39.66 before it".
 std::string LastGainText(const RunState& run) {
-  const HeldOutCurve& curve = run.race.curve();
+  const HeldOutCurve& curve = run.held_out;
   return fmt::format("held-out nDCG@5 {:.2f} after epoch {}, {:.2f} before it", 100 * curve.last(),
                      run.pass().counted().epoch, 100 * curve.before());
 }
@@ -51,7 +53,7 @@ bool ShouldRaiseDropout(const RunState& run) {
                     std::ranges::count(run.inputs.open_keys, kDropoutKey) > 0 &&
                     run.inputs.config.model.hidden >= kLeastUnitsForHighDropout;
   return open && dropout > 0 && dropout < kHighDropout && done >= kFirst &&
-         2 * done <= ScheduledEpochs(train) && run.race.curve().LastGain() < kSlow;
+         2 * done <= ScheduledEpochs(train) && run.held_out.LastGain() < kSlow;
 }
 
 void RaiseDropout(RunState* run, int64_t now_ms) {
@@ -69,7 +71,7 @@ bool ShouldCoolDown(const RunState& run) {
   const uint32_t done = run.pass().counted().epoch;
   return !train.cooldown_epochs && train.decay != Decay::kNone && train.late_dropout != done &&
          2 * done >= ScheduledEpochs(train) &&
-         done + HeldOutCurve::kCooldownEpochs < train.epochs && run.race.curve().LastGain() < kFlat;
+         done + HeldOutCurve::kCooldownEpochs < train.epochs && run.held_out.LastGain() < kFlat;
 }
 
 void BeginCooldown(RunState* run, int64_t now_ms) {
@@ -86,42 +88,16 @@ void BeginCooldown(RunState* run, int64_t now_ms) {
               &run->inputs);
 }
 
-// Begins the next trial, or returns to the best one. The best trial is saved before another begins.
-void ApplyRaceStep(RunState* run, const Race::Step& step, int64_t now_ms) {
-  if (step.is_best) {
-    run->checkpointer.MarkTrialBest();
-    if (!run->checkpointer.IsSaved(run->pass().BatchesToSave())) {
-      run->checkpointer.Want();
-      return MaybeCheckpoint(run, now_ms);
-    }
-  }
-  if (!run->MaySwitch()) return;
-  const bool begins = step.kind == Race::Step::Kind::kBegin;
-  if (begins) {
-    run->checkpointer.BeginTrial();
-  } else {
-    run->checkpointer.EndTrial();
-  }
-  run->race.SetCurrent(step.trial, step.settings);
-  UseSettings(step.settings, &run->inputs);
-  const auto& checkpoint = run->checkpointer.newest();
-  const std::string from = checkpoint ? checkpoint->name : "";
-  run->out.Record(LedgerTrial{step.trial, step.settings, from, run->checkpointer.best_name()});
-  const std::string what = step.settings.empty()
-                               ? "the run's own configuration"
-                               : fmt::format("{}", fmt::join(step.settings, ", "));
-  GoBack(run, now_ms,
-         begins ? fmt::format("trial {} begins: {}", step.trial + 1, what)
-                : fmt::format("trial {} is the best one ({}), and continues from checkpoint {}",
-                              step.trial + 1, what, from));
-}
-
 }  // namespace
+
+std::vector<std::string> OpenKeys(const Config& asked) {
+  return asked.train.dropout_hidden ? std::vector<std::string>{}
+                                    : std::vector{std::string(kDropoutKey)};
+}
 
 void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) {
   run->out.Record(LedgerHeldOut{result.epoch, result.ndcg});
-  const size_t judged = run->race.ResultLines().size();
-  run->race.Add(result.epoch, std::exchange(result.ndcg, {}));
+  run->held_out.Add(result.epoch, std::exchange(result.ndcg, {}));
   const std::vector<RankedSample> ranked = std::exchange(result.ranked, {});
   if (!ranked.empty()) {
     AdjustmentChoice choice =
@@ -135,9 +111,7 @@ void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) 
     if (ranked.size() == result.metrics.samples) result.metrics = choice.metrics;
   }
   run->totals.last_held_out = result;
-  const std::vector<std::string> found = run->race.ResultLines();
-  for (size_t i = judged; i < found.size(); ++i) Tell(found[i], run, now_ms);
-  if (run->race.settled() && run->race.curve().size() > 1) {
+  if (run->held_out.size() > 1) {
     if (ShouldRaiseDropout(*run)) {
       RaiseDropout(run, now_ms);
     } else if (ShouldCoolDown(*run)) {
@@ -148,11 +122,6 @@ void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) 
 }
 
 bool ApplyChosenSettings(RunState* run, int64_t now_ms) {
-  const Race::Step step = run->race.Next();
-  if (step.kind != Race::Step::Kind::kGoOn) {
-    ApplyRaceStep(run, step, now_ms);
-    return false;
-  }
   if (run->plan().settings == run->inputs.settings) {
     return run->inputs.settings.empty() || run->Settled();
   }

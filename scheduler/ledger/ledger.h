@@ -97,23 +97,11 @@ struct LedgerHeldOut {
   std::vector<float> ndcg;  // [samples] nDCG@5 of each, in the order of their numbers
   bool operator==(const LedgerHeldOut&) const = default;
 };
-// A trial of the race (scheduler/pass/race.h) begins, or continues from its checkpoint. The next
-// entry is a LedgerRestored with the batches that count.
-struct LedgerTrial {
-  static constexpr uint32_t kMaxTrials = 1000;
-  uint32_t trial = 0;                 // below kMaxTrials
-  std::vector<std::string> settings;  // beside the run's configuration
-  std::string checkpoint;             // from which the trial continues; empty if it begins
-  std::string best;  // the checkpoint of the best trial; empty if this trial is the best
-  bool operator==(const LedgerTrial&) const = default;
-};
-
 // Who is to be thanked for a batch: the name of its worker's key, without keys that of the worker.
 const std::string& ContributorOf(const LedgerCounted& entry);
 
-using LedgerEntry =
-    std::variant<LedgerOpened, LedgerPlanned, LedgerRestored, LedgerCounted, LedgerEpochDone,
-                 LedgerCheckpointed, LedgerStopped, LedgerHeldOut, LedgerTrial>;
+using LedgerEntry = std::variant<LedgerOpened, LedgerPlanned, LedgerRestored, LedgerCounted,
+                                 LedgerEpochDone, LedgerCheckpointed, LedgerStopped, LedgerHeldOut>;
 
 // The state of a run: the sum of all entries so far.
 struct LedgerState {
@@ -128,13 +116,7 @@ struct LedgerState {
   std::vector<DoneBatch> done;  // of `epoch`, each once, in the order in which they counted
   std::string last_checkpoint;  // name; empty: none
   bool finished = false;
-  struct Trial {
-    std::vector<std::string> settings;
-    std::vector<LedgerHeldOut> held_out;  // `epochs` ascend
-  };
-  std::vector<Trial> trials = {Trial()};  // without a race the one
-  uint32_t trial = 0;                     // that is in progress
-  std::string best_checkpoint;            // LedgerTrial::best of the last one
+  std::vector<LedgerHeldOut> held_out;  // `epochs` ascend
   Contributions contributions;
 
   // Adds an entry. A LedgerCounted adds nothing if its batch counts already or is not of the epoch
@@ -153,7 +135,6 @@ struct LedgerState {
   void Add(const LedgerCheckpointed& entry);
   void Add(const LedgerStopped& entry);
   void Add(const LedgerHeldOut& entry);
-  void Add(const LedgerTrial& entry);
 
   DoneSet counted_;  // the batches in `done`
 };

@@ -54,16 +54,8 @@ void LedgerState::Add(const LedgerStopped& entry) {
 }
 
 void LedgerState::Add(const LedgerHeldOut& entry) {
-  std::vector<LedgerHeldOut>& measured = trials[trial].held_out;
-  std::erase_if(measured, [&](const LedgerHeldOut& e) { return e.epochs >= entry.epochs; });
-  measured.push_back(entry);
-}
-
-void LedgerState::Add(const LedgerTrial& entry) {
-  if (entry.trial >= trials.size()) trials.resize(entry.trial + 1);
-  trials[entry.trial].settings = entry.settings;
-  trial = entry.trial;
-  best_checkpoint = entry.best;
+  std::erase_if(held_out, [&](const LedgerHeldOut& e) { return e.epochs >= entry.epochs; });
+  held_out.push_back(entry);
 }
 
 void LedgerState::Apply(const LedgerEntry& entry) {
@@ -72,10 +64,10 @@ void LedgerState::Apply(const LedgerEntry& entry) {
 }
 
 Error CheckpointsAreGone(const LedgerState& ledger, const std::string& directory) {
-  return BadInput(fmt::format(
-      "{} is gone from {}, and so is every other checkpoint of this run; put one back, "
-      "or begin again in another --run-dir",
-      ledger.best_checkpoint.empty() ? ledger.last_checkpoint : ledger.best_checkpoint, directory));
+  return BadInput(
+      fmt::format("{} is gone from {}, and so is every other checkpoint of this run; put one back, "
+                  "or begin again in another --run-dir",
+                  ledger.last_checkpoint, directory));
 }
 
 bool LedgerState::Counts(const BatchId& batch) const {

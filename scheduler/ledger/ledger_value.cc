@@ -113,13 +113,6 @@ Event Build(FlatBufferBuilder& to, const LedgerHeldOut& e) {
   return ledger::CreateHeldOut(to, e.epochs, to.CreateVector(e.ndcg)).Union();
 }
 
-Event Build(FlatBufferBuilder& to, const LedgerTrial& e) {
-  const auto settings = StringsOrNone(to, e.settings);
-  const auto checkpoint = StringOrNone(to, e.checkpoint);
-  const auto best = StringOrNone(to, e.best);
-  return ledger::CreateTrial(to, e.trial, settings, checkpoint, best).Union();
-}
-
 std::string Text(const flatbuffers::String* s) { return s == nullptr ? "" : s->str(); }
 
 std::vector<std::string> Texts(const flatbuffers::Vector<Offset<flatbuffers::String>>* strings) {
@@ -189,10 +182,6 @@ LedgerEntry Read(const ledger::HeldOut& e) {
   return held_out;
 }
 
-LedgerEntry Read(const ledger::Trial& e) {
-  return LedgerTrial{e.trial(), Texts(e.settings()), Text(e.checkpoint()), Text(e.best())};
-}
-
 Result<LedgerEntry> ReadEvent(const ledger::Entry& entry) {
   switch (entry.event_type()) {
     case ledger::Event::Opened:
@@ -213,13 +202,6 @@ Result<LedgerEntry> ReadEvent(const ledger::Entry& entry) {
       return LedgerEntry(LedgerStopped{entry.event_as_Stopped()->finished()});
     case ledger::Event::HeldOut:
       return Read(*entry.event_as_HeldOut());
-    case ledger::Event::Trial:
-      if (const uint32_t trial = entry.event_as_Trial()->trial();
-          trial >= LedgerTrial::kMaxTrials) {
-        return BadInput(
-            fmt::format("trial {}: a race has at most {}", trial, LedgerTrial::kMaxTrials));
-      }
-      return Read(*entry.event_as_Trial());
     default:
       return BadInput(
           fmt::format("an event of unknown kind {}", static_cast<unsigned>(entry.event_type())));

@@ -13,9 +13,8 @@ void HeldOutCurve::Add(uint32_t epochs, std::vector<float> ndcg) {
   points_.push_back({epochs, std::move(ndcg)});
 }
 
-const std::vector<float>* HeldOutCurve::At(uint32_t epochs) const {
-  const auto found = std::ranges::find(points_, epochs, &Point::epochs);
-  return found == points_.end() ? nullptr : &found->ndcg;
+bool HeldOutCurve::Has(uint32_t epochs) const {
+  return std::ranges::count(points_, epochs, &Point::epochs) > 0;
 }
 
 double HeldOutCurve::Mean(const std::vector<float>& ndcg) {

@@ -23,8 +23,7 @@ class HeldOutCurve {
   double LastGain() const;
 
   size_t size() const { return points_.size(); }
-  // nDCG of each held-out sample after so many epochs; null: not measured.
-  const std::vector<float>* At(uint32_t epochs) const;
+  bool Has(uint32_t epochs) const;
   static double Mean(const std::vector<float>& ndcg);
   // The mean over the samples, of the last point and of the one before.
   double last() const { return Mean(points_.back().ndcg); }

@@ -106,8 +106,8 @@ void Seats::Return(Incarnation server, int64_t now_ms) {
 
 void Seats::BeginGeneration(const std::vector<SeatedServer>& servers,
                             std::vector<uint16_t> slot_owner, const std::string& restore,
-                            Roster* roster, int64_t now_ms, bool recovers) {
-  recoveries_ += live_ && recovers;
+                            Roster* roster, int64_t now_ms) {
+  recoveries_ += live_;
   Plan next;
   next.version = next.generation = plan_.version + 1;
   next.slot_owner = std::move(slot_owner);

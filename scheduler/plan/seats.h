@@ -69,10 +69,8 @@ class Seats {
   void Return(Incarnation server, int64_t now_ms);
 
   // A plan by which the servers go back to the checkpoint in the directory `restore`.
-  // `recovers`: it is a recovery, if servers had slots before.
   void BeginGeneration(const std::vector<SeatedServer>& servers, std::vector<uint16_t> slot_owner,
-                       const std::string& restore, Roster* roster, int64_t now_ms,
-                       bool recovers = true);
+                       const std::string& restore, Roster* roster, int64_t now_ms);
   // What the model of the new generation has grown to. Call it before the plan is sent.
   void SetGrowth(Growth growth) { plan_.growth = std::move(growth); }
   // The settings that the run has chosen. Call it before the plan is sent.

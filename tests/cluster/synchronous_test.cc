@@ -142,48 +142,6 @@ TEST_CASE(
   CHECK(Contains(run.last_output(), fmt::format("the run is finished, {} epochs trained", epochs)));
 }
 
-// The weights after a race; `kill_in_trial`: the server, or the scheduler, is killed in its second
-// trial. *chosen: what config.ini has of it.
-uint64_t Race(const Arguments& more, const std::string& kill_in_trial, std::string* chosen) {
-  TestRun run;
-  const Arguments arguments = {"--set", "train.staleness=0",   "--set", "train.heldout=200",
-                               "--set", "train.epochs=8",      "--set", "model.active=mass",
-                               "--set", "train.race_share=1",  "--set", "train.learning_rate=0",
-                               "--set", "cluster.takeover_s=0"};
-  const auto train = run.Train(With(arguments, more), kill_in_trial.empty() ? "" : kSlowly);
-  if (!kill_in_trial.empty()) {
-    REQUIRE(WaitFor([&] { return Contains(run.Status().dump(), "trial 2 begins"); }));
-    REQUIRE(WaitFor([&] { return run.Status()["epoch"] == 1; }));
-    pid_t victim = 0;
-    for (const pid_t pid : Descendants(train->pid())) {
-      if (Contains(ReadFile(fmt::format("/proc/{}/cmdline", pid)), kill_in_trial)) victim = pid;
-    }
-    REQUIRE(victim != 0);
-    kill(victim, SIGKILL);
-  }
-  REQUIRE(train->Wait() == 0);
-  CHECK(Contains(train->Output(), "trial 2 begins: train.dropout_hidden=0.5"));
-  REQUIRE(run.Run("dslide", {"ledger", "verify", run.run_directory()}) == 0);
-  const std::string config = ReadFile(run.run_directory() + "/config.ini");
-  for (const char* key : {"\nepochs = ", "\nlearning_rate = ", "\ndropout_hidden = "}) {
-    const size_t at = config.find(key);
-    *chosen += config.substr(at, config.find('\n', at + 1) - at);
-  }
-  return Weights(run);
-}
-
-TEST_CASE("synchronous: a race chooses the same whoever takes part, and whoever dies") {
-  std::string chosen, of_others, of_killed;
-  const uint64_t one = Race({"--servers", "1", "--workers", "1"}, "", &chosen);
-  CHECK(Race({"--servers", "3", "--workers", "2"}, "", &of_others) == one);
-  CHECK(of_others == chosen);
-  std::string victim;
-  SUBCASE("the scheduler") { victim = "dslide-scheduler"; }
-  SUBCASE("a server") { victim = "dslide-server"; }
-  CHECK(Race({"--servers", "2", "--workers", "2"}, victim, &of_killed) == one);
-  CHECK(of_killed == chosen);
-}
-
 TEST_CASE("synchronous: a run that was stopped and resumed counts every sample") {
   TestRun run;
   const Arguments steps = {"--set", "train.staleness=0", "--set", "train.target_batch=128",

@@ -146,10 +146,6 @@ TEST_CASE("held-out samples of a file of their own, without a test file") {
   CHECK(Contains(run.last_output(), fmt::format("trained, held-out P@1 {:.2f};", 100 * p_at_1)));
   CHECK(run.Run("dslide", {"status", run.run_directory()}) == 2);
   CHECK(Contains(run.last_errors(), "--output report.html` shows"));
-  TestRun race;
-  const auto blind = race.Train({"--set", "train.race_share=0.5", "--set", "train.heldout=0"});
-  CHECK(blind->Wait() == 2);
-  CHECK(Contains(blind->Errors(), "trials are compared on held-out samples"));
   TestRun both;
   const auto refused =
       both.Train({"--set", "train.dev=" + both.Path("test.txt"), "--set", "train.heldout=5"});

@@ -67,7 +67,6 @@ Config UnusualConfig() {
   c.train.schedule_epochs = 12;
   c.train.cooldown_epochs = 2;
   c.train.late_dropout = 3;
-  c.train.race_share = 0.75f;
   c.train.effort = Effort::kBest;
   c.train.batch = 1;
   c.train.optimizer = OptimizerKind::kSgd;
@@ -704,13 +703,6 @@ TEST_CASE("config: the example files are valid") {
   IdleConfig defaults;
   defaults.given = true;
   CHECK(volunteer->idle == defaults);
-}
-
-TEST_CASE("config: what earlier versions stored is read") {
-  const auto encryption = [](const char* text) { return Parsed(text).security.encryption; };
-  CHECK(encryption("[security]\nallow_plaintext = false\n") == Encryption::kAuto);
-  CHECK(encryption("[security]\nallow_plaintext = true\n") == Encryption::kTrustedNetwork);
-  CHECK(ErrorOf("[security]\nallow_plaintext = 1\n").find("unknown key") != std::string::npos);
 }
 
 TEST_CASE("config: mutated files are read or refused, 20,000 times") {

@@ -51,7 +51,7 @@ void FinishAndCheck(FakeCluster* run, uint32_t epochs, uint64_t worker = 11) {
   REQUIRE(run->core().phase() == Phase::kFinished);
   CHECK(run->core().outcome().ok());
   CHECK(run->ledger.epoch == epochs);
-  CHECK(run->ledger.trials[run->ledger.trial].held_out.size() == epochs);
+  CHECK(run->ledger.held_out.size() == epochs);
   CHECK(run->promise.counted.size() == size_t{epochs} * FakeCluster::kBatches);
   for (const auto& [batch, times] : run->promise.counted) CHECK(times == 1);
   run->CheckPromise();
@@ -163,115 +163,6 @@ TEST_CASE("setting choice: training does not end where dropout rises") {
   TrainToTheChoice(&run);
   FinishAndCheck(&run, 6);
   CHECK(run.core().plan().settings.empty());
-}
-
-// Twelve epochs, of which trials of three each may take six; no trial is better than the run's own
-// configuration.
-Config Racing() {
-  Config config = SixEpochs();
-  config.train.epochs = 12;
-  config.train.race_share = 0.5f;
-  config.train.cooldown_epochs = 0;
-  config.train.late_dropout = 0;
-  return config;
-}
-
-void CheckRaced(const FakeCluster& run) {
-  CHECK(run.ledger.finished);
-  CHECK(run.ledger.epoch == 12);
-  CHECK(run.ledger.trial == 0);
-  REQUIRE(run.ledger.trials.size() == 3);
-  CHECK(run.ledger.trials[0].held_out.size() == 12);
-  CHECK(run.ledger.trials[1].settings == std::vector<std::string>{"train.dropout_hidden=0.5"});
-  CHECK(run.ledger.trials[1].held_out.size() == 3);
-  CHECK(run.ledger.trials[2].held_out.size() == 3);
-  CHECK(run.ledger.plan.settings.empty());
-  CHECK(run.promise.counted.size() == 12 * FakeCluster::kBatches);
-  for (const auto& [batch, times] : run.promise.counted) CHECK(times == 1);
-  run.CheckPromise();
-}
-
-TEST_CASE("setting choice: trials of the race, and back to the run's own configuration") {
-  Config config = Racing();
-  SUBCASE("asynchronous") {}
-  SUBCASE("synchronous") { config.train.staleness = 0; }
-  FakeCluster run(config);
-  run.HoldOut({20});
-  run.LeaveOpen(kKeys);
-  run.Start();
-  REQUIRE(TrainToTheEnd(&run, 11));
-  CHECK(run.core().outcome().ok());
-  CheckRaced(run);
-  CHECK(run.Noticed("trial 2 begins: train.dropout_hidden=0.5"));
-  CHECK(run.Noticed("trial 1 is the best one (the run's own configuration)"));
-  CHECK(run.status().recoveries == 0);
-  // The losing trials have left no checkpoint.
-  std::vector<uint32_t> saved;
-  for (const Manifest& manifest : run.manifests) saved.push_back(manifest.epoch);
-  CHECK(saved == std::vector<uint32_t>{3, 12});
-}
-
-TEST_CASE("setting choice: the scheduler dies anywhere in a race") {
-  for (uint64_t dies_after = 40; dies_after < 4000; dies_after += 41) {
-    FakeCluster run(Racing());
-    run.HoldOut({20});
-    run.LeaveOpen(kKeys);
-    run.Start();
-    run.dies_after = dies_after;
-    uint64_t worker = 11;
-    if (!TrainToTheEnd(&run, worker)) {
-      run.Restart();
-      run.Join(++worker, Role::kWorker);
-      REQUIRE(TrainToTheEnd(&run, worker));
-    } else {
-      dies_after = 4000;
-    }
-    CAPTURE(dies_after);
-    CheckRaced(run);
-  }
-}
-
-// The second trial has begun, and is not over.
-void TrainIntoTrial(FakeCluster* run) {
-  run->HoldOut({20});
-  run->LeaveOpen(kKeys);
-  run->Start();
-  while (!run->Noticed("trial 2 begins")) REQUIRE(run->Work(11));
-  run->Tick();
-  for (int i = 0; i < 20; ++i) REQUIRE(run->Work(11));
-}
-
-TEST_CASE("setting choice: a server dies in a trial, which begins again") {
-  FakeCluster run(Racing());
-  TrainIntoTrial(&run);
-  run.Silence(2);
-  run.Wait(kLostMs);
-  run.Join(3, Role::kServer);
-  CHECK(run.PlanOf(3).restore.empty());
-  CHECK(run.PlanOf(3).settings == std::vector<std::string>{"train.dropout_hidden=0.5"});
-  CHECK(run.status().batches == 0);
-  REQUIRE(TrainToTheEnd(&run, 11));
-  CheckRaced(run);
-}
-
-TEST_CASE("setting choice: a run that stops in a trial keeps the best one's checkpoint") {
-  FakeCluster run(Racing());
-  TrainIntoTrial(&run);
-  run.Join(21, Role::kObserver);
-  run.Send(21, CheckpointNow{});
-  CHECK(std::get<ErrorReply>(run.LastTo(21)).code == ErrorCode::kRefused);
-  run.Stop();
-  REQUIRE(run.core().phase() == Phase::kFinished);
-  CHECK(run.core().outcome().error().message ==
-        "stopped in a trial of the race, which begins again; the checkpoint is /checkpoints/" +
-            run.manifests.back().name);
-  for (const uint64_t server : {1, 2}) run.Silence(server);
-  run.Restart();
-  run.Join(3, Role::kServer);
-  run.Join(4, Role::kServer);
-  run.Join(12, Role::kWorker);
-  REQUIRE(TrainToTheEnd(&run, 12));
-  CheckRaced(run);
 }
 
 }  // namespace

@@ -54,11 +54,6 @@ class RandomEntries {
         return LedgerCheckpointed{text(), r.Next()};
       case 6:
         return LedgerStopped{r.Below(2) == 1};
-      case 8: {
-        LedgerTrial trial{number() % LedgerTrial::kMaxTrials, {}, text(), text()};
-        for (uint64_t i = r.Below(4); i > 0; --i) trial.settings.push_back(text());
-        return trial;
-      }
       default: {
         LedgerHeldOut held_out{number(), {}};
         for (uint64_t i = r.Below(9); i > 0; --i) {

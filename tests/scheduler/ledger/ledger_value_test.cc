@@ -54,17 +54,6 @@ TEST_CASE("the bytes of the ledger's values are fixed") {
   CHECK(hex(7, LedgerHeldOut{2, {0.5f, 1.0f}}) ==
         "5ae112e2011000000044534c4c08000c000700080008000000000000080c00000008000c0004000800"
         "080000000200000004000000020000000000003f0000803f");
-  CHECK(hex(8, LedgerTrial{1, {"a=b"}, "", "n"}) ==
-        "f51454ca011000000044534c4c08000c00070008000800000000000009100000000c0010000400080000"
-        "000c000c000000010000001000000004000000010000006e000000010000000400000003000000613d62"
-        "00");
-}
-
-TEST_CASE("a trial whose number no race has is refused") {
-  const auto decoded =
-      DecodeLedgerEntry(1, EncodeLedgerEntry(1, LedgerTrial{UINT32_MAX, {}, "", ""}));
-  REQUIRE_FALSE(decoded.ok());
-  CHECK(decoded.error().message == "trial 4294967295: a race has at most 1000");
 }
 
 TEST_CASE("a flipped bit, a cut and another entry's number are found in a value of the ledger") {

@@ -147,6 +147,31 @@ TEST_CASE("adjustment choice: none where the fit is within twice its error") {
   CHECK(choice.line.find("frequency: none") != std::string::npos);
 }
 
+// Where the frequent label leads by little it is right more often than a straight line through all
+// leads says.
+TEST_CASE("adjustment choice: none where the clear fit costs P@1") {
+  constexpr uint32_t kFrequent = 50, kRare = 3;
+  struct Lead {
+    float logit;
+    int right, wrong;
+  };
+  std::vector<RankedSample> samples;
+  for (const Lead& lead : {Lead{0.1f, 1100, 900}, Lead{1, 560, 440}, Lead{3, 2970, 30}}) {
+    for (int i = 0; i < lead.right + lead.wrong; ++i) {
+      samples.emplace_back();
+      samples.back().ranked = {kFrequent, kRare};
+      samples.back().scores = {lead.logit, 0};
+      samples.back().labels = {i < lead.right ? kFrequent : kRare};
+    }
+  }
+  const auto fitted = FitWeight(samples, Logs());
+  REQUIRE(fitted);
+  CHECK(fitted->weight > 2 * fitted->standard_error);
+  const AdjustmentChoice choice = Choose(samples);
+  CHECK(choice.adjustment.usual == 0);
+  CHECK(choice.metrics.precision[0] == doctest::Approx((1100 + 560 + 2970) / 6000.0));
+}
+
 TEST_CASE("adjustment choice: no usual ranking is far from the model's own") {
   CHECK(Choose(Drawn(2000, 0.5, 1, 5)).adjustment.usual == 0.5f);
   CHECK(Choose(Drawn(2000, 0.5, -1, 6)).adjustment.usual == -0.5f);

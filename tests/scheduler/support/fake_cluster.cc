@@ -169,9 +169,7 @@ void FakeCluster::MakeCore() {
   std::vector<Manifest> complete;
   if (resume_) complete.push_back(*resume_);
   complete.insert(complete.end(), manifests.begin(), manifests.end());
-  if (!complete.empty() && complete.back().name == ledger.best_checkpoint) {
-    inputs.best = complete.back();
-  } else if (!complete.empty()) {
+  if (!complete.empty()) {
     inputs.checkpoint = complete.back();
     inputs.checkpoint_path = "/checkpoints/" + complete.back().name;
   }

@@ -13,11 +13,6 @@ void Promise::Leased(uint64_t worker, const BatchId& id, const LeaseBatch& batch
 
 void Promise::Logged(const LedgerEntry& entry) {
   if (const auto* batch = std::get_if<LedgerCounted>(&entry)) counted[batch->batch]++;
-  if (const auto* trial = std::get_if<LedgerTrial>(&entry)) {
-    if (trial->checkpoint.empty() && best != trial->best) best_counted = counted;
-    if (trial->checkpoint.empty()) best = trial->best;
-    if (!trial->checkpoint.empty()) counted = best_counted;
-  }
   const auto* restored = std::get_if<LedgerRestored>(&entry);
   if (restored == nullptr) return;
   std::erase_if(counted, [&](const auto& c) {

@@ -25,9 +25,7 @@ struct Promise {
   // Checks that the batches of `epochs` epochs count, each once, with each sample once an epoch.
   void CheckAllCountedOnce(size_t epochs) const;
 
-  std::map<BatchId, int> counted;       // training batches that count
-  std::string best;                     // the checkpoint of the best trial, while another is tried
-  std::map<BatchId, int> best_counted;  // what counts there
+  std::map<BatchId, int> counted;                    // training batches that count
   std::map<BatchId, std::vector<uint32_t>> content;  // samples of training batches
   std::set<std::pair<uint64_t, BatchId>> again;      // leased to a worker after somebody else
 };

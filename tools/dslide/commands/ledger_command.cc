@@ -65,10 +65,6 @@ std::string Describe(const LedgerCheckpointed& e) {
 std::string Describe(const LedgerHeldOut& e) {
   return fmt::format("held-out epochs={} samples={}", e.epochs, e.ndcg.size());
 }
-std::string Describe(const LedgerTrial& e) {
-  return fmt::format("trial {}{}{}{}", e.trial, TextOf(e.settings),
-                     e.checkpoint.empty() ? "" : " from=", e.checkpoint);
-}
 std::string Describe(const LedgerStopped& e) { return e.finished ? "stopped finished" : "stopped"; }
 
 Status ShowLedger(const ParsedArguments& arguments) {

@@ -83,7 +83,7 @@ Status LedgerAccount::Take(const LedgerPlanned& entry) {
   }
   if (live_ && GenerationOf(entry.plan) != entry.plan.version) return {};  // slots have moved
   generations_++;
-  recoveries_ += live_ && !std::exchange(trial_begins_, false);
+  recoveries_ += live_;
   live_ = true;
   finished_ = false;
   return {};
@@ -192,22 +192,6 @@ Status LedgerAccount::Take(const LedgerCheckpointed& entry) {
 }
 
 Status LedgerAccount::Take(const LedgerHeldOut&) { return {}; }
-
-// The counts of the best trial are kept while another trial is in progress.
-Status LedgerAccount::Take(const LedgerTrial& entry) {
-  trial_begins_ = true;
-  if (entry.checkpoint.empty() && best_of_ != entry.best) {
-    best_counts_ = counts_;
-    best_of_ = entry.best;
-  }
-  if (entry.checkpoint.empty()) return {};
-  if (entry.checkpoint != best_of_) {
-    Problem(fmt::format("continues from {}, which is not the best trial's checkpoint",
-                        entry.checkpoint));
-  }
-  counts_ = best_counts_;
-  return {};
-}
 
 Status LedgerAccount::Take(const LedgerStopped& entry) {
   live_ = false;

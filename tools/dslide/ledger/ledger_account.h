@@ -52,8 +52,6 @@ class LedgerAccount {
   // The last LedgerRestored: its number and its checkpoint.
   uint64_t restored_at() const { return restored_at_; }
   const std::string& restored_from() const { return restored_from_; }
-  // The checkpoint that the best trial of the race was left in, while others were tried; "": none.
-  const std::string& best_trial() const { return best_of_; }
   // Errors in the ledger, one line each.
   const std::vector<std::string>& problems() const { return problems_; }
 
@@ -75,7 +73,6 @@ class LedgerAccount {
   Status Take(const LedgerCheckpointed& entry);
   Status Take(const LedgerStopped& entry);
   static Status Take(const LedgerHeldOut& entry);
-  Status Take(const LedgerTrial& entry);
 
   void FollowConfig(Config config);
 
@@ -95,9 +92,6 @@ class LedgerAccount {
   Config config_;
   uint64_t entries_ = 0;
   bool live_ = false;
-  bool trial_begins_ = false;                   // the next generation is a trial's
-  std::string best_of_;                         // the checkpoint of the best trial
-  std::vector<std::vector<bool>> best_counts_;  // as counts_, of that trial at its checkpoint
   bool finished_ = false;
   uint32_t epochs_done_ = 0;
   uint32_t generations_ = 0;

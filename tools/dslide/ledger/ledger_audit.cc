@@ -61,7 +61,6 @@ class RecordsAudit {
     }
     const bool other = account_.restored_at() >= manifest_.ledger_position &&
                        account_.restored_from() != manifest_.name;
-    if (other && manifest_.name == account_.best_trial()) return false;  // another one is tried
     if (other) {
       Problem(fmt::format(
           "is none of the surviving history, which goes on from {}",

@@ -1,0 +1,28 @@
+#include "common/config/retired_keys.h"
+
+#include <algorithm>
+
+namespace dslide {
+namespace {
+
+constexpr bool kNoEffect = false;
+constexpr bool kEffect = true;
+
+constexpr RetiredKey kRetiredKeys[] = {
+    {"security.allow_plaintext", "false", kNoEffect, "", "remove the line"},
+    {"security.allow_plaintext", "true", kEffect, "security.encryption=trusted-network",
+     "use security.encryption = trusted-network"},
+    {"train.race_share", "0", kNoEffect, "", "remove the line"},
+    {"train.race_share", "", kEffect, "", "dslide tune tries settings as runs of their own"},
+};
+
+}  // namespace
+
+const RetiredKey* FindRetiredKey(std::string_view key, std::string_view value) {
+  const auto* const row = std::ranges::find_if(kRetiredKeys, [&](const RetiredKey& retired) {
+    return retired.key == key && (retired.value.empty() || retired.value == value);
+  });
+  return row == std::end(kRetiredKeys) ? nullptr : row;
+}
+
+}  // namespace dslide

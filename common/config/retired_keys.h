@@ -1,0 +1,23 @@
+// Keys and values of keys that earlier versions had. A stored configuration may hold them: that of
+// a checkpoint, a ledger or a model file, and config.ini in a run directory. A new one may not,
+// except values without effect in a file, because it may be a copy of a run's. A key that is
+// removed from config_keys.cc gets a row in retired_keys.cc, and so does a value that a key no
+// longer has.
+#pragma once
+
+#include <string_view>
+
+namespace dslide {
+
+struct RetiredKey {
+  std::string_view key;          // "section.name"
+  std::string_view value;        // with which the row applies; empty: every value
+  bool has_effect = true;        // false: this version does the same without it
+  std::string_view replacement;  // "section.name=value" that means the same; empty: none
+  std::string_view remedy;       // for the user: what to use instead
+};
+
+// The first row that applies, or nullptr.
+const RetiredKey* FindRetiredKey(std::string_view key, std::string_view value);
+
+}  // namespace dslide

@@ -1,0 +1,81 @@
+// Keys of earlier versions: in what was stored, and in what a user writes.
+#include "common/config/retired_keys.h"
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/os.h>
+
+#include <filesystem>
+
+#include "common/base/temporary_directory.h"
+#include "common/config/config_keys.h"
+#include "common/config/stored_config.h"
+
+namespace dslide {
+namespace {
+
+std::string RefusalOf(const Result<Config>& config) {
+  REQUIRE_FALSE(config.ok());
+  CHECK(config.error().kind == ErrorKind::kBadInput);
+  return config.error().message;
+}
+
+TEST_CASE("retired keys: no row names what this version has, and every row says what to use") {
+  for (const char* name : {"security.allow_plaintext", "train.race_share"}) {
+    CAPTURE(name);
+    CHECK(FindConfigKey(name) == nullptr);
+    const RetiredKey* row = FindRetiredKey(name, "true");
+    const RetiredKey* off = FindRetiredKey(name, "0");
+    CHECK((row != nullptr || off != nullptr));
+    if (row != nullptr) CHECK_FALSE(row->remedy.empty());
+  }
+}
+
+TEST_CASE("retired keys: a stored value keeps its meaning where this version has it") {
+  const auto encryption = [](const char* text) {
+    const Result<Config> config = ParseStoredConfig(text, "manifest");
+    REQUIRE_MESSAGE(config.ok(), config.error().message);
+    return config->security.encryption;
+  };
+  CHECK(encryption("[security]\nallow_plaintext = false\n") == Encryption::kAuto);
+  CHECK(encryption("[security]\nallow_plaintext = true\n") == Encryption::kTrustedNetwork);
+  CHECK(RefusalOf(ParseStoredConfig("[security]\nallow_plaintext = 1\n", "manifest"))
+            .find("unknown key security.allow_plaintext") != std::string::npos);
+}
+
+TEST_CASE("retired keys: a stored value without a meaning in this version gives one line") {
+  std::vector<std::string> without_effect;
+  const char* text = "[train]\nrace_share = 0.5\nepochs = 3\n";
+  const Result<Config> config = ParseStoredConfig(text, "manifest", &without_effect);
+  REQUIRE_MESSAGE(config.ok(), config.error().message);
+  CHECK(config->train.epochs == 3);
+  CHECK(without_effect ==
+        std::vector<std::string>{"manifest:2: train.race_share = 0.5: this version does not have "
+                                 "it; dslide tune tries settings as runs of their own"});
+  REQUIRE(ParseStoredConfig("[train]\nrace_share = 0\n", "manifest", &without_effect).ok());
+  CHECK(without_effect.empty());
+}
+
+TEST_CASE("retired keys: a new configuration has none, except a copy of a run's own file") {
+  CHECK(RefusalOf(ParseConfig("[train]\nrace_share = 1\n", "cluster.ini", {})) ==
+        "cluster.ini:2: train.race_share = 1: this version does not have it; dslide tune tries "
+        "settings as runs of their own");
+  CHECK(RefusalOf(ParseConfig("", "cluster.ini", {"train.race_share=0"})) ==
+        "command line: train.race_share = 0: this version does not have it; remove the line");
+  CHECK(ParseConfig("[train]\nrace_share = 0\n", "config.ini", {}).ok());
+}
+
+TEST_CASE("retired keys: config.ini beside a ledger is a stored configuration") {
+  const TemporaryDirectory directory("retired-");
+  const std::string path = directory.path() + "/config.ini";
+  fmt::output_file(path).print("[train]\nrace_share = 0.5\n");
+  CHECK_FALSE(LoadConfig(path, {}).ok());
+  std::filesystem::create_directory(directory.path() + "/ledger");
+  CHECK(LoadConfig(path, {}).ok());
+  CHECK_FALSE(LoadConfig(path, {"train.race_share=0.5"}).ok());
+}
+
+}  // namespace
+}  // namespace dslide
