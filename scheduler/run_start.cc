@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/app/config_paths.h"
+#include "common/app/run_directory.h"
 #include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
@@ -105,6 +106,7 @@ class Starter {
       if (SaysFinished()) return std::unique_ptr<StartedRun>();
     }
     DSLIDE_RETURN_IF_ERROR(CheckDataFiles(options_.config.train));
+    DSLIDE_RETURN_IF_ERROR(CheckRunDirectory(root_.string()));
     DSLIDE_RETURN_IF_ERROR(CheckDirectory("--run-dir", root_));
     DSLIDE_RETURN_IF_ERROR(CheckDirectory("checkpoint.directory", inputs_.checkpoint_directory));
     DSLIDE_RETURN_IF_ERROR(LoadData());
@@ -115,6 +117,11 @@ class Starter {
       if (!why.empty()) return BadInput(why);
     }
     if (options_.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began_, &inputs_));
+    const uint32_t epochs = inputs_.config.train.epochs;
+    if (inputs_.ledger.epoch > epochs) {
+      PrintLine(fmt::format("train.epochs = {}: {} epochs are trained already; no more will be",
+                            epochs, inputs_.ledger.epoch));
+    }
     // A resumed run's configuration does not show which keys were left open.
     const bool chooses =
         inputs_.HeldOutSamples() > 0 && inputs_.config.model.neurons == Neurons::kLearned;

@@ -78,6 +78,18 @@ TEST_CASE("dslide train refuses bad input in one line") {
   refused({"--set", "checkpoint.directory=/proc/none"}, "checkpoint.directory = /proc/none: ");
 }
 
+TEST_CASE("a run directory in a directory that does not exist is mistyped, and not made") {
+  TestRun run;
+  const std::string absent = run.Path("rusn");
+  for (const char* command : {"train", "tune"}) {
+    CheckRefused(&run, {command, "--config", run.config(), "--run-dir", absent + "/a"},
+                 "there is no directory " + absent);
+  }
+  CHECK(run.Run("dslide-scheduler", {"--config", run.config(), "--run-dir", absent + "/a"}) == 2);
+  CHECK(Contains(run.last_errors(), "there is no directory " + absent));
+  CHECK_FALSE(std::filesystem::exists(absent));
+}
+
 TEST_CASE("sizes that a file or the configuration claims are checked before memory is taken") {
   TestRun run;
   const auto refused = [&](const Arguments& more, const std::string& names) {

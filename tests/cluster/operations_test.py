@@ -399,7 +399,7 @@ def run_start(case):
     new = case.at("runs/new/one")
     out, err = case.call("dslide", "run", "start", new, *case.sets(f"train.data={case.at('absent.txt')}"),
                          code=2)
-    check("started, pid " in out and "absent.txt" in err, out + err)
+    check("starting, pid " in out and "started" not in out and "absent.txt" in err, out + err)
     check(not os.path.exists(case.at("runs/new")), "a refused run leaves nothing")
     # The default address, as somebody may want it: here it is taken, by this test or by another program.
     with contextlib.suppress(OSError):
@@ -413,7 +413,7 @@ def run_start(case):
     check("tcp://127.0.0.1:7700" in err, err)
     shutil.rmtree(case.at("runs/new"), ignore_errors=True)
     out, _ = case.call("dslide", "run", "start", new, *case.sets("cluster.join_timeout_s=1"))
-    check(re.search(r": started, pid \d+, log .*\n.*: listens at tcp://127.0.0.1:\d+\n", out), out)
+    check(re.search(r": starting, pid \d+, log .*\n.*: started, listens at tcp://127.0.0.1:\d+\n", out), out)
     wait_for(lambda: json.loads(case.call("dslide", "run", "list", new, "--json")[0])[0]["state"] != "running",
              "its end: no servers come")
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/os.h>
 
+#include <httplib.h>
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -123,6 +124,32 @@ TEST_CASE("rare labels: one line names a wrong option or file") {
     fmt::output_file(run.ranking()).print("{}", bad);
     refused({}, "ranking.json: must be a JSON object");
   }
+}
+
+TEST_CASE("rare labels: serve ranks by --rare") {
+  NoisyRun run;
+  REQUIRE(run.Train({"--servers", "1", "--workers", "1"})->Wait() == 0);
+  auto counts = fmt::output_file(run.counts());
+  for (uint32_t label = 0; label < kNoisyLabels; ++label) {
+    counts.print("{}\t{}\n", label, label == 7 ? 1 : 2'000'000'000);
+  }
+  counts.close();
+  fmt::output_file(run.ranking())
+      .print("{{\"logit_adjustment\": 0, \"rare_logit_adjustment\": 1}}");
+  const auto best = [&](const Arguments& more) {
+    const auto serve = run.Start(
+        "dslide",
+        With({"serve", "--model", run.run_directory(), "--bind", "tcp://127.0.0.1:*"}, more));
+    REQUIRE(WaitFor([&] { return Contains(serve->Output(), "/\n"); }));
+    const std::string output = serve->Output();
+    httplib::Client client("127.0.0.1", std::stoi(output.substr(output.rfind(':') + 1)));
+    const auto answer =
+        client.Post("/predict", R"({"features": {"20": 1}, "k": 1})", "application/json");
+    REQUIRE(answer);
+    return nlohmann::json::parse(answer->body)["predictions"][0]["labels"][0]["label"];
+  };
+  CHECK(best({}) != "7");
+  CHECK(best({"--rare", "1"}) == "7");
 }
 
 }  // namespace

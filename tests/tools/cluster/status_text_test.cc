@@ -38,7 +38,7 @@ TEST_CASE("status: the tables of a cluster") {
       StatusText(Json::parse(kWhole)) ==
       R"(training, epoch 4/8, 43.2 % done, 5120 samples/s, ETA 12:05, loss 3.215, P@1 52.09, plan 4
 busiest server 1.02 times the mean
-41 slots moved by 1 plan (12.3MB sent for 11.9MB), 2 moving, longest stall 40 ms
+41 slots moved by 1 plan (12.3 MB sent for 11.9 MB), 2 moving, longest stall 40 ms
 audits: 12 done, 1 skipped, 0 undecided, 2 liars
 
 server    state    slots  load  work/s  busy   memory MB  empty  mean  p99  largest  skew

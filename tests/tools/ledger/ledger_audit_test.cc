@@ -174,6 +174,20 @@ TEST_CASE("runs with recoveries, finished or not, count every sample once") {
   }
 }
 
+TEST_CASE("batches that count since the last checkpoint are in none") {
+  Run run = Undisturbed();
+  CHECK(run.Verify().unsaved == 0);
+  while (!std::holds_alternative<LedgerCheckpointed>(run.entries.back())) run.entries.pop_back();
+  const uint64_t saved = std::get<LedgerCheckpointed>(run.entries.back()).batches;
+  LedgerAccount account;
+  for (size_t n = 0; n < run.entries.size(); ++n) REQUIRE(account.Add(n, run.entries[n]).ok());
+  const uint64_t counted = account.batches();
+  CHECK(Audit(account, std::nullopt).unsaved == counted);
+  CheckpointRecords records;
+  records.manifest.batches = saved - 2;
+  CHECK(Audit(account, records).unsaved == counted - (saved - 2));
+}
+
 TEST_CASE("a finished run that is opened for more epochs has not missed them") {
   Run run = Undisturbed();
   Config more = SmallConfig();

@@ -69,6 +69,16 @@ TEST_CASE_FIXTURE(Runs, "runs: what state each is in") {
   CHECK(FindRun(Path("a"))->p_at_1 == 0.75);
 }
 
+TEST_CASE_FIXTURE(Runs, "runs: P@1 of a few samples replaces no earlier one") {
+  const char* whole = "{\"event\":\"evaluation\",\"p_at_1\":0.5,\"evaluated_samples\":100}\n";
+  const char* few = "{\"event\":\"evaluation\",\"p_at_1\":1.0,\"evaluated_samples\":3}\n";
+  Write("a/config.ini", "");
+  Write("a/metrics.jsonl", fmt::format("{}{}", whole, few));
+  CHECK(FindRun(Path("a"))->p_at_1 == 0.5);
+  Write("a/metrics.jsonl", few);
+  CHECK(FindRun(Path("a"))->p_at_1 == 1.0);
+}
+
 // Copies a run as `cp -r` and object stores do: each file gets a time of its own.
 TEST_CASE_FIXTURE(Runs, "runs: a copy is in the state of its run, whatever its files' times are") {
   Write("a/config.ini", "");

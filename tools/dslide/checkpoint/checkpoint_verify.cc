@@ -44,11 +44,11 @@ Status Verify(const ParsedArguments& arguments) {
   const CheckpointHealth health = VerifyCheckpoint(*directory, *manifest);
   PrintHealth(*directory, health, arguments.Has("json"));
   if (health.damage.empty()) return {};
-  const size_t more = health.damage.size() - 1;
-  return Failed(fmt::format(
-      "{}{}; copy the damaged files again from the machine that wrote them, or use an older "
-      "checkpoint",
-      health.damage[0], more == 0 ? "" : fmt::format(" (and {} more, listed above)", more)));
+  return Failed(
+      fmt::format("{}: {}, listed above; copy the files again from the machine that wrote them, or "
+                  "use an older "
+                  "checkpoint",
+                  *directory, Plural(health.damage.size(), "damaged part")));
 }
 
 Status Prune(const ParsedArguments& arguments) {

@@ -11,8 +11,7 @@
 namespace dslide {
 namespace {
 
-// The address of a run that has ended is still there, and nobody answers. A scheduler that was
-// killed may be started again at any moment.
+// The address of a run that has ended is still there, and nobody answers.
 Status CheckHasNotEnded(const std::string& directory) {
   if (HolderOf(directory).held) return {};
   const std::optional<FoundRun> run = FindRun(directory);
@@ -22,6 +21,12 @@ Status CheckHasNotEnded(const std::string& directory) {
         fmt::format("{}: the run has finished, and its scheduler with it; `dslide report {} "
                     "--output report.html` shows what it did",
                     directory, directory));
+  }
+  if (run->kind == FoundRun::Kind::kEnded) {
+    return TryLater(fmt::format(
+        "{}: its scheduler was killed; start it again by `dslide train --resume --run-dir {}`, or "
+        "as it was started",
+        directory, directory));
   }
   if (run->kind != FoundRun::Kind::kStopped) return {};
   return BadInput(

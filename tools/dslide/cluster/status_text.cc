@@ -84,8 +84,8 @@ std::string Percent(std::optional<double> share) {
   return share ? fmt::format("{:.0f} %", 100 * *share) : "-";
 }
 
-// Three digits or more, with a unit: "940", "12.3k", "4.1M".
-std::string Short(std::optional<double> value) {
+// Three digits or more, with `space` and a prefix: "940", "12.3k", "4.1M".
+std::string Short(std::optional<double> value, std::string_view space = "") {
   if (!value) return "-";
   constexpr std::string_view kUnits[] = {"", "k", "M", "G", "T"};
   size_t unit = 0;
@@ -94,8 +94,12 @@ std::string Short(std::optional<double> value) {
     rest /= 1000;
     ++unit;
   }
-  return fmt::format("{:.{}f}{}", rest, unit > 0 && std::abs(rest) < 100 ? 1 : 0, kUnits[unit]);
+  return fmt::format("{:.{}f}{}{}", rest, unit > 0 && std::abs(rest) < 100 ? 1 : 0, space,
+                     kUnits[unit]);
 }
+
+// "940 B", "12.3 kB".
+std::string ShortBytes(std::optional<double> bytes) { return Short(bytes, " ") + "B"; }
 
 std::string OutOf(std::optional<double> used, std::optional<double> limit) {
   if (!limit || *limit == 0) return Fixed(used, 0);
@@ -245,8 +249,8 @@ std::string MoveLine(const Json& moves) {
   std::string line =
       Counted(count("slots_moved"), "slot") + " moved by " + Counted(count("plans"), "plan");
   if (count("slot_bytes_moved") > 0) {
-    line += fmt::format(" ({}B sent for {}B)", Short(count("bytes_moved")),
-                        Short(count("slot_bytes_moved")));
+    line += fmt::format(" ({} sent for {})", ShortBytes(count("bytes_moved")),
+                        ShortBytes(count("slot_bytes_moved")));
   }
   if (count("in_progress") > 0) line += fmt::format(", {:.0f} moving", count("in_progress"));
   if (count("longest_stall_ms") > 0) {

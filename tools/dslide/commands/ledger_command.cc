@@ -137,6 +137,7 @@ OrderedJson ToJson(const LedgerAccount& account, const LedgerAudit& audit) {
           {"train_samples", account.run().train_samples},
           {"batches", account.batches()},
           {"batches_to_go", account.batches_of_run() - account.batches()},
+          {"batches_in_no_checkpoint", audit.unsaved},
           {"batches_inherited", account.inherited()},
           {"entries", account.entries()},
           {"generations", account.generations()},
@@ -159,10 +160,12 @@ void Print(const LedgerAccount& account, const LedgerAudit& audit) {
   fmt::print("{:<11} {} of {} done, {}{} each\n", is_stream ? "segments" : "epochs",
              account.epochs_done(), account.epochs(), is_stream ? "at most " : "",
              Plural(account.run().train_samples, "sample"));
-  fmt::print("batches     {} of {} count{}\n", account.batches(), account.batches_of_run(),
-             account.inherited() == 0
-                 ? ""
-                 : fmt::format(", {} of them from an earlier run", account.inherited()));
+  const auto part = [](uint64_t batches, const char* what) {
+    return batches == 0 ? "" : fmt::format(", {} of them {}", batches, what);
+  };
+  fmt::print("batches     {} of {} count{}{}\n", account.batches(), account.batches_of_run(),
+             part(account.inherited(), "from an earlier run"),
+             part(audit.unsaved, "in no checkpoint"));
   fmt::print("generations {} of plans, {}\n", account.generations(),
              Plural(account.recoveries(), "recovery", "recoveries"));
   fmt::print("checkpoint  {}\n", audit.checkpoint.empty()

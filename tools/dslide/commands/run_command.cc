@@ -355,7 +355,7 @@ Status StartRun(const ParsedArguments& arguments) {
   const bool was_there = !error;
   const pid_t pid = StartInBackground(std::move(words), log);
   if (pid <= 0) return Failed(fmt::format("dslide-scheduler: {}", std::strerror(errno)));
-  fmt::print("{}: started, pid {}, log {}\n", directory, pid, log);
+  fmt::print("{}: starting, pid {}, log {}\n", directory, pid, log);
   std::fflush(stdout);
   while (true) {
     int status = 0;
@@ -372,7 +372,7 @@ Status StartRun(const ParsedArguments& arguments) {
     const auto now = fs::last_write_time(address_file, error);
     const Result<std::string> address = ReadFirstLine(address_file);
     if (!error && (!was_there || now != before) && address.ok()) {
-      fmt::print("{}: listens at {}\n", directory, *address);
+      fmt::print("{}: started, listens at {}\n", directory, *address);
       return {};
     }
     poll(nullptr, 0, kLookMs);

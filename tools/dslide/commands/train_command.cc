@@ -11,6 +11,7 @@
 
 #include "common/app/executable.h"
 #include "common/app/limits.h"
+#include "common/app/run_directory.h"
 #include "common/base/address.h"
 #include "common/base/log.h"
 #include "common/config/config_keys.h"
@@ -28,7 +29,10 @@ namespace fs = std::filesystem;
 
 // The run directory that the user names, or a new one.
 Result<std::string> RunDirectory(const ParsedArguments& arguments) {
-  if (arguments.Has("run-dir")) return arguments.Get("run-dir");
+  if (arguments.Has("run-dir")) {
+    DSLIDE_RETURN_IF_ERROR(CheckRunDirectory(arguments.Get("run-dir")));
+    return arguments.Get("run-dir");
+  }
   for (const char* option : {"resume", "begin-or-resume"}) {
     if (arguments.Has(option)) return BadInput(fmt::format("--{} needs --run-dir", option));
   }

@@ -11,6 +11,7 @@
 #include "common/app/config_paths.h"
 #include "common/app/executable.h"
 #include "common/app/limits.h"
+#include "common/app/run_directory.h"
 #include "common/base/nearest.h"
 #include "common/config/config_fields.h"
 #include "common/config/stored_config.h"
@@ -186,6 +187,7 @@ Status Tune(const ParsedArguments& arguments) {
   if (directory.empty() && resume) {
     return BadInput("--resume needs --run-dir, the tuning to go on with");
   }
+  if (!directory.empty()) DSLIDE_RETURN_IF_ERROR(CheckRunDirectory(directory));
   const Result<TuneTask> task = resume ? StoredTask(arguments, directory) : NewTask(arguments);
   DSLIDE_RETURN_IF_ERROR(task);
   for (int n = 1; directory.empty(); ++n) {

@@ -180,6 +180,8 @@ LedgerAudit Audit(const LedgerAccount& account, const std::optional<CheckpointRe
   } else if (account.finished()) {
     audit.problems.push_back("there is no checkpoint of a finished run");
   }
+  const uint64_t saved = records ? records->manifest.batches : 0;
+  audit.unsaved = account.batches() - std::min(account.batches(), saved);
   for (const LedgerAccount::EpochCount& epoch : audit.epochs) {
     audit.seen += epoch.seen;
     audit.duplicated += epoch.duplicated;

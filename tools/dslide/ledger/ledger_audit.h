@@ -27,6 +27,7 @@ struct LedgerAudit {
   uint64_t seen = 0;                              // over all epochs, in samples
   uint64_t duplicated = 0;
   uint64_t missing = 0;    // of the epochs done; of all epochs if the run is finished
+  uint64_t unsaved = 0;    // batches that count and are in no checkpoint
   uint64_t lacking = 0;    // batches that count in the checkpoint but lack a part in a slot
   std::string checkpoint;  // whose records were compared; empty: none
   std::vector<std::string> problems;

@@ -72,6 +72,9 @@ Status TrialRunner::Follow(int64_t deadline_ms, Trial* trial, ChildProcess* chil
     pollfd ready{signals_->fd(), POLLIN, 0};
     (void)poll(&ready, 1, kPollMs);
     if (signals_->Take()) {
+      if (!interrupted) {
+        say_(fmt::format("stopping trial {}; another signal ends it at once", trial->number));
+      }
       interrupted = true;
       child->Signal(SIGTERM);  // the second one ends it at once
     }

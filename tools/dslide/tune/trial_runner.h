@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "common/base/error.h"
@@ -14,12 +15,13 @@ class TrialRunner {
  public:
   // `base` is the configuration file of all trials. Directories trial-N lie in `directory`.
   TrialRunner(std::string base, std::string directory, uint32_t servers, uint32_t workers,
-              StopSignals* signals)
+              StopSignals* signals, std::function<void(const std::string&)> say)
       : base_(std::move(base)),
         directory_(std::move(directory)),
         servers_(servers),
         workers_(workers),
-        signals_(signals) {}
+        signals_(signals),
+        say_(std::move(say)) {}
 
   // Runs `trial`, of which number, settings and epochs are set, and sets the rest. A run that is
   // not over at `deadline_ms` (of the monotonic clock) is stopped. Errors: nothing can be started;
@@ -41,6 +43,7 @@ class TrialRunner {
   uint32_t servers_;
   uint32_t workers_;
   StopSignals* signals_;
+  std::function<void(const std::string&)> say_;
   int exit_code_ = 0;
 };
 

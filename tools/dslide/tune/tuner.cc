@@ -95,7 +95,7 @@ Result<TuneTask> ParseTask(const std::string& text, const std::string& path) {
 Status Tuner::Run(bool resume, StopSignals* signals) {
   const NewFiles made({{directory_, IsNameOfTuning}});
   DSLIDE_RETURN_IF_ERROR(Prepare(resume, signals));
-  runner_.emplace(Path("base.ini"), directory_, task_.servers, task_.workers, signals);
+  runner_.emplace(Path("base.ini"), directory_, task_.servers, task_.workers, signals, say_);
   started_ms_ = MonotonicMillis();
   DSLIDE_RETURN_IF_ERROR(KeepBest());
   say_(IntroText(task_.base, task_.minutes, task_.measure));
