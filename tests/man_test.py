@@ -13,7 +13,7 @@ import tempfile
 
 MAKE_MAN = pathlib.Path(__file__).resolve().parent.parent / "tools" / "package" / "make-man"
 EXPECTED = {"dslide": "COMMAND", "dslide-scheduler": "run-dir", "dslide-server": "bind",
-            "dslide-worker": "volunteer", "dslide-worker-command": "lent workers", "dslide-worker-status": "json",
+            "dslide-worker": "volunteer", "dslide-status": "opportunistic workers",
             "dslide-run-gc": "finished runs"}
 
 

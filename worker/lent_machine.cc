@@ -36,7 +36,8 @@ std::string AccountPath() {
 LentMachine::LentMachine(IdleConfig rules, ReadRules read_rules, const std::string& scheduler)
     : policy_(std::move(rules)),
       read_rules_(std::move(read_rules)),
-      directory_(DirectoryOr(RuntimeDirectory(), "dslide worker status will not show this worker")),
+      directory_(
+          DirectoryOr(RuntimeDirectory(), "dslide status --workers will not show this worker")),
       publisher_(directory_),
       account_(AccountPath()),
       cpu_s_(UsageOfThisProcess().cpu_seconds) {

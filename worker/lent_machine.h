@@ -1,6 +1,6 @@
 // What a worker on a lent machine keeps for the machine's owner: it looks at the machine once a
 // second, decides by the owner's policy, meters CPU and network, keeps the account of the day and
-// publishes the worker's state for `dslide worker status`.
+// publishes the worker's state for `dslide status --workers`.
 //
 // One thread uses an object.
 #pragma once

@@ -75,7 +75,7 @@ class IdlePolicy {
 };
 
 // "hours 18:00-08:00, at most 50 % of a core, pauses above 25 % CPU use of others": what the rules
-// say beyond the defaults, for logs and dslide worker status.
+// say beyond the defaults, for logs and dslide status --workers.
 std::string RulesText(const IdleConfig& rules);
 
 }  // namespace dslide

@@ -200,7 +200,8 @@ Result<SchedulerAccess> AccessFrom(const std::string& given, const std::string& 
   }
   if (!key.secret_key) {
     return BadInput(
-        "the join string has no secret key of its own; give --key FILE (dslide keygen makes one)");
+        "the join string has no secret key of its own; give --key FILE (dslide key draw makes "
+        "one)");
   }
   return SchedulerAccess{key.scheduler, CurvePeer{KeyPairOf(*key.secret_key), *key.scheduler_key}};
 }

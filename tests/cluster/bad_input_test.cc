@@ -1,7 +1,7 @@
 // A mistake of the user is named in one line, with exit code 2, and leaves nothing that looks
 // complete.
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -78,6 +78,33 @@ TEST_CASE("dslide train refuses bad input in one line") {
   refused({"--set", "checkpoint.directory=/proc/none"}, "checkpoint.directory = /proc/none: ");
 }
 
+TEST_CASE("a command's old name works, and names the new one") {
+  TestRun run;
+  const auto is_now = [&](Arguments old_name, const std::string& name) {
+    const std::string words = fmt::format("{}", fmt::join(old_name, " "));
+    old_name.push_back("--help");
+    CHECK(run.Run("dslide", old_name) == 0);
+    CHECK(Contains(run.last_errors(),
+                   fmt::format("dslide {}: is {} now; the old name works", words, name)));
+    CHECK(Contains(run.last_output(), "usage: " + name.substr(0, name.find(" --"))));
+  };
+  is_now({"events"}, "dslide status --events");
+  is_now({"worker", "status"}, "dslide status --workers");
+  is_now({"drain"}, "dslide run drain");
+  is_now({"checkpoint", "now"}, "dslide run checkpoint");
+  is_now({"keygen"}, "dslide key draw");
+  CHECK(run.Run("dslide", {"--help"}) == 0);
+  CHECK_FALSE(Contains(run.last_output(), "keygen"));
+}
+
+TEST_CASE("status: options that do not go together") {
+  TestRun run;
+  CheckRefused(&run, {"status", run.run_directory(), "--all"}, "--all: goes with --events");
+  CheckRefused(&run, {"status", run.run_directory(), "--watch", "--events"}, "leave one out");
+  CheckRefused(&run, {"status", "--workers", "--follow"}, "leave one out");
+  CheckRefused(&run, {"status", "--workers", run.run_directory()}, "leave RUN out");
+}
+
 TEST_CASE("a run directory in a directory that does not exist is mistyped, and not made") {
   TestRun run;
   const std::string absent = run.Path("rusn");
@@ -129,9 +156,9 @@ TEST_CASE("status and drain want an address, and drain a name") {
   CheckRefused(&run, {"status"}, "--scheduler");
   CheckRefused(&run, {"status", "--scheduler", "here"}, "here: not a run directory or an address");
   CheckRefused(&run, {"status", "--scheduler", "tcp://127.0.0.1:70000"}, "127.0.0.1:70000");
-  CheckRefused(&run, {"drain", "--scheduler", "tcp://127.0.0.1:7700"}, "NAME");
-  CheckRefused(&run, {"drain", "a", "b", "--scheduler", "tcp://127.0.0.1:7700"}, "b");
-  CheckRefused(&run, {"drain", "a", "--scheduler", "here"},
+  CheckRefused(&run, {"run", "drain", "--scheduler", "tcp://127.0.0.1:7700"}, "NAME");
+  CheckRefused(&run, {"run", "drain", "a", "b", "--scheduler", "tcp://127.0.0.1:7700"}, "b");
+  CheckRefused(&run, {"run", "drain", "a", "--scheduler", "here"},
                "here: not a run directory or an address");
 }
 

@@ -111,11 +111,11 @@ TEST_CASE("keys: who has no right key stays out, and is told why") {
 TEST_CASE("keys: observers look, operators act") {
   LongRun run;
   CHECK(run.run.Run("dslide", {"status", "--key", run.Key("observer")}) == 0);
-  CHECK(run.Refused("dslide", {"drain", "server-1", "--key", run.Key("observer")}, 1)
+  CHECK(run.Refused("dslide", {"run", "drain", "server-1", "--key", run.Key("observer")}, 1)
             .find("a key of role observer may not send DrainServer") != std::string::npos);
-  CHECK(run.Refused("dslide", {"checkpoint", "now", "--key", run.Key("observer")}, 1)
+  CHECK(run.Refused("dslide", {"run", "checkpoint", "--key", run.Key("observer")}, 1)
             .find("may not send CheckpointNow") != std::string::npos);
-  CHECK(run.run.Run("dslide", {"checkpoint", "now", "--key", run.Key("operator")}) == 0);
+  CHECK(run.run.Run("dslide", {"run", "checkpoint", "--key", run.Key("operator")}) == 0);
   // A key may be used as soon as it is made; the scheduler hears of it within a second.
   CHECK(run.run.Run("dslide", {"key", "allow", run.run.run_directory(), "--role", "observer",
                                "--name", "fresh"}) == 0);
@@ -289,8 +289,8 @@ TEST_CASE("keys: what is no key is never taken for a run without keys") {
   CHECK_FALSE(Contains(command, secret.substr(0, 8)));
   joined->Signal(SIGTERM);
   CHECK(joined->Wait() == 0);
-  CHECK(run.run.Run("dslide", {"keygen", "--output", run.run.Path("own.key")}) == 0);
-  CHECK(run.run.Run("dslide", {"keygen", "--output", run.run.Path("own.key")}) == 2);
+  CHECK(run.run.Run("dslide", {"key", "draw", "--output", run.run.Path("own.key")}) == 0);
+  CHECK(run.run.Run("dslide", {"key", "draw", "--output", run.run.Path("own.key")}) == 2);
 }
 
 }  // namespace

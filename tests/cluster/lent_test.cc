@@ -1,4 +1,4 @@
-// Lent machines: workers that pause by their owners' policy, volunteers, dslide worker status.
+// Lent machines: workers that pause by their owners' policy, volunteers, dslide status --workers.
 //
 // The workers look at a machine of the test's own, so that whatever else runs here decides nothing.
 #include <doctest/doctest.h>
@@ -108,7 +108,7 @@ struct LentRun {
     return WaitFor([&] { return machine.Use(share) && !HasLent(); });
   }
   nlohmann::json Workers() {
-    CHECK(run.Run("dslide", {"worker", "status", "--json"}) == 0);
+    CHECK(run.Run("dslide", {"status", "--workers", "--json"}) == 0);
     return nlohmann::json::parse(run.last_output());
   }
   bool Shows(const std::string& state) {
@@ -182,10 +182,10 @@ TEST_CASE("lent: SIGHUP reads the policy again, and a bad one leaves the old one
   CHECK(worker->Wait() == 0);
 }
 
-TEST_CASE("lent: dslide worker status shows running and paused workers, and none that is dead") {
+TEST_CASE("lent: dslide status --workers shows running and paused workers, and none that is dead") {
   LentRun lent;
   CHECK(lent.Workers()["workers"].empty());
-  CHECK(lent.run.Run("dslide", {"worker", "status"}) == 0);
+  CHECK(lent.run.Run("dslide", {"status", "--workers"}) == 0);
   CHECK(Contains(lent.run.last_output(), "no lent worker of this user runs"));
 
   const auto worker = lent.Lend({"--idle", "--set", "idle.upload_kbit=100000"});
@@ -208,7 +208,7 @@ TEST_CASE("lent: dslide worker status shows running and paused workers, and none
   CHECK(shown["today"]["bytes_sent"] > 0);
   CHECK(shown["today"]["cpu_seconds"] > 0);
   CHECK(shown["ever"] == shown["today"]);
-  CHECK(lent.run.Run("dslide", {"worker", "status"}) == 0);
+  CHECK(lent.run.Run("dslide", {"status", "--workers"}) == 0);
   CHECK(Contains(lent.run.last_output(), "others use 100 % of the CPU"));
   CHECK(Contains(lent.run.last_output(), "up 100000 kbit/s, down any, a day any"));
 

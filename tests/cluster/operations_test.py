@@ -187,12 +187,12 @@ def views(case):
     train = case.train("train.epochs=100000", "checkpoint.interval_s=1", "cluster.takeover_s=0")
     case.trains()
     wait_for(case.checkpoints, "a checkpoint")
-    out, _ = case.call("dslide", "events", case.run)
+    out, _ = case.call("dslide", "status", "--events", case.run)
     for word in "joined", "slot plan 1", "checkpoint ":
         check(word in out, out)
     check("per lease" not in out, out)
-    wait_for(lambda: "per lease" in case.call("dslide", "events", case.run, "--all")[0], "tuning")
-    wait_for(lambda: re.search(r"epoch \d+ done", case.call("dslide", "events", case.run)[0]), "an epoch")
+    wait_for(lambda: "per lease" in case.call("dslide", "status", "--events", case.run, "--all")[0], "tuning")
+    wait_for(lambda: re.search(r"epoch \d+ done", case.call("dslide", "status", "--events", case.run)[0]), "an epoch")
     out, _ = case.call("dslide", "status", f"{case.run}/scheduler.address")
     check(out.startswith("training, epoch ") and "samples/s" in out and "last events\n" in out, out)
     _, err = case.call("dslide", "status", case.path, code=2)
@@ -226,7 +226,7 @@ def views(case):
     check("the run stops, to be resumed" in out.splitlines()[0] and "ETA" not in out.splitlines()[0], out)
     out, _ = case.call("dslide", "doctor", "--all", case.run, code=1)
     check("PROBLEM" in out and "-> start what it waits for" in out, out)
-    out, _ = case.call("dslide", "events", case.run)
+    out, _ = case.call("dslide", "status", "--events", case.run)
     check(re.search(r"server-\d at .* taken for dead; waiting 300 s for it or another server; then the run "
                     r"stops, to be resumed", out), out)
     os.kill(int(pids[0]), signal.SIGCONT)
@@ -329,7 +329,7 @@ def quota(case):
     since = case.samples()
     wait_for(lambda: case.samples() > since, "training goes on")
     check("no checkpoints: " in case.call("dslide", "status", case.run)[0], "status")
-    _, err = case.call("dslide", "checkpoint", "now", case.run, code=1)
+    _, err = case.call("dslide", "run", "checkpoint", case.run, code=1)
     check("checkpoint.quota_mb" in err, err)
     os.remove(f"{case.run}/ballast")
     log = f"{case.run}/logs/scheduler.log"

@@ -75,7 +75,8 @@ uint64_t TrainOn(int servers, int executors, bool drain_one, const std::string& 
                                drain_one ? kSlowly : "");
   if (drain_one) {
     REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
-    CHECK(run.Run("dslide", {"drain", "server-2", "--scheduler", run.SchedulerAddress()}) == 0);
+    CHECK(run.Run("dslide", {"run", "drain", "server-2", "--scheduler", run.SchedulerAddress()}) ==
+          0);
     CHECK(run.TrainedSamples() > 0);  // the run goes on
   }
   REQUIRE(train->Wait() == 0);

@@ -100,7 +100,7 @@ class Net:
 
 
 def state_at_home(binaries):
-    listed = subprocess.run([f"{binaries}/dslide", "worker", "status", "--json"], capture_output=True,
+    listed = subprocess.run([f"{binaries}/dslide", "status", "--workers", "--json"], capture_output=True,
                             text=True, check=True)
     return json.loads(listed.stdout)["workers"][0]["state"]
 

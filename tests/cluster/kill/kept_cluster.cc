@@ -218,11 +218,11 @@ std::unique_ptr<Process> KeptCluster::Request(const std::vector<std::string>& ar
 }
 
 std::unique_ptr<Process> KeptCluster::RequestCheckpoint() {
-  return Request({"checkpoint", "now", "--scheduler", Address()});
+  return Request({"run", "checkpoint", "--scheduler", Address()});
 }
 
 std::unique_ptr<Process> KeptCluster::RequestDrain(const std::string& name) {
-  return Request({"drain", name, "--scheduler", Address()});
+  return Request({"run", "drain", name, "--scheduler", Address()});
 }
 
 bool KeptCluster::HasCheckpoint() const {

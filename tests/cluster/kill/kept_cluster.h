@@ -68,7 +68,7 @@ class KeptCluster {
 
   // Starts a request for a checkpoint; the process ends with 0 when the manifest is written.
   std::unique_ptr<Process> RequestCheckpoint();
-  // Starts `dslide drain`; the process ends with 0 when that server has left.
+  // Starts `dslide run drain`; the process ends with 0 when that server has left.
   std::unique_ptr<Process> RequestDrain(const std::string& name);
   bool HasCheckpoint() const;
 

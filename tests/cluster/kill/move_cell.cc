@@ -194,7 +194,7 @@ Status MoveRun::CheckUndisturbed() {
   }
   if (cell_.why == Why::kJoin) return {};
   if (drain_ != nullptr && drain_->Wait() != 0) {
-    return Wrong(cluster_, "dslide drain failed: " + drain_->Errors());
+    return Wrong(cluster_, "dslide run drain failed: " + drain_->Errors());
   }
   const bool left =
       Count(cluster_.AllErrors(kLeaves), "all slots of this server are with others") == 1;

@@ -14,7 +14,7 @@ namespace dslide {
 struct MoveCell {
   enum class Why {
     kJoin,   // one more server is started
-    kDrain,  // dslide drain
+    kDrain,  // dslide run drain
     kTerm,   // SIGTERM to a server
   };
   enum class Victim { kSource, kTarget, kScheduler, kNobody };

@@ -1,4 +1,4 @@
-// dslide checkpoint now: a running cluster writes a checkpoint now.
+// dslide run checkpoint: a running cluster writes a checkpoint now.
 #include <fmt/core.h>
 
 #include "common/app/executable.h"
@@ -28,10 +28,10 @@ Status Checkpoint(const ParsedArguments& arguments) {
 }  // namespace
 
 int CheckpointNowCommand(int argc, char** argv) {
-  CommandLine line("dslide checkpoint now RUN | --scheduler ADDRESS",
+  CommandLine line("dslide run checkpoint RUN | --scheduler ADDRESS",
                    "Writes a checkpoint of a running cluster, and prints its directory.");
   DeclareRunOptions(&line, true);
-  return RunExecutable("dslide checkpoint now", line, argc, argv, Checkpoint);
+  return RunExecutable("dslide run checkpoint", line, argc, argv, Checkpoint);
 }
 
 }  // namespace dslide

@@ -1,4 +1,4 @@
-// What `dslide worker status` shows of the lent workers on this machine.
+// What `dslide status --workers` shows of the lent workers on this machine.
 #pragma once
 
 #include <cstdint>

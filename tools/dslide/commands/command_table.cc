@@ -16,9 +16,12 @@ namespace {
 
 void PrintUsage(std::FILE* to, const std::string& program, std::span<const Command> commands) {
   size_t width = 0;
-  for (const Command& command : commands) width = std::max(width, std::strlen(command.name) + 2);
+  for (const Command& command : commands) {
+    if (command.help != nullptr) width = std::max(width, std::strlen(command.name) + 2);
+  }
   fmt::print(to, "usage: {} COMMAND [options]\n\n", program);
   for (const Command& command : commands) {
+    if (command.help == nullptr) continue;
     fmt::print(to, "  {:<{}}{}\n", command.name, width, command.help);
   }
   fmt::print(to, "\n{} COMMAND --help lists a command's options.\n", program);
@@ -26,6 +29,12 @@ void PrintUsage(std::FILE* to, const std::string& program, std::span<const Comma
 }
 
 }  // namespace
+
+int RunOldName(const std::string& old_name, const std::string& name, int (*run)(int, char**),
+               int argc, char** argv) {
+  fmt::print(stderr, "{}: is {} now; the old name works in this release\n", old_name, name);
+  return run(argc, argv);
+}
 
 int RunCommand(const std::string& program, std::span<const Command> commands, int argc,
                char** argv) {
@@ -41,7 +50,7 @@ int RunCommand(const std::string& program, std::span<const Command> commands, in
   std::vector<std::string> known;
   for (const Command& command : commands) {
     if (name == command.name) return command.run(argc - 1, argv + 1);
-    known.emplace_back(command.name);
+    if (command.help != nullptr) known.emplace_back(command.name);
   }
   if (name.empty()) {
     PrintUsage(stderr, program, commands);

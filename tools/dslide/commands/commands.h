@@ -14,15 +14,20 @@ int ServeCommand(int argc, char** argv);
 int DataCommand(int argc, char** argv);
 int BenchCommand(int argc, char** argv);
 int CheckpointCommand(int argc, char** argv);
-int EventsCommand(int argc, char** argv);
 int StatusCommand(int argc, char** argv);
-int DrainCommand(int argc, char** argv);
 int ReportCommand(int argc, char** argv);
 int DoctorCommand(int argc, char** argv);
 int KeyCommand(int argc, char** argv);
-int KeygenCommand(int argc, char** argv);
-int WorkerCommand(int argc, char** argv);
 int RunsCommand(int argc, char** argv);
 int LedgerCommand(int argc, char** argv);
+
+// dslide run drain.
+int DrainCommand(int argc, char** argv);
+
+// Names that commands had before.
+int OldEventsCommand(int argc, char** argv);
+int OldDrainCommand(int argc, char** argv);
+int OldKeygenCommand(int argc, char** argv);
+int OldWorkerCommand(int argc, char** argv);
 
 }  // namespace dslide

@@ -1,4 +1,4 @@
-// dslide drain: a server hands its slots to the others and leaves.
+// dslide run drain: a server hands its slots to the others and leaves.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -6,6 +6,7 @@
 #include "common/app/executable.h"
 #include "tools/dslide/cluster/drain.h"
 #include "tools/dslide/cluster/run_access.h"
+#include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
 
 namespace dslide {
@@ -25,12 +26,16 @@ Status DrainNamed(const ParsedArguments& arguments) {
 }  // namespace
 
 int DrainCommand(int argc, char** argv) {
-  CommandLine line("dslide drain NAME --scheduler ADDRESS|RUN",
+  CommandLine line("dslide run drain NAME --scheduler ADDRESS|RUN",
                    "Moves the slots of a server to the other servers while training goes on, and "
                    "waits until the server has left. dslide status lists the names.");
   line.Positional("NAME", "name of the server", 1, 1);
   DeclareRunOptions(&line, false);
-  return RunExecutable("dslide drain", line, argc, argv, DrainNamed);
+  return RunExecutable("dslide run drain", line, argc, argv, DrainNamed);
+}
+
+int OldDrainCommand(int argc, char** argv) {
+  return RunOldName("dslide drain", "dslide run drain", DrainCommand, argc, argv);
 }
 
 }  // namespace dslide

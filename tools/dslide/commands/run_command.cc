@@ -26,6 +26,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/security/run_place.h"
 #include "common/security/small_file.h"
+#include "tools/dslide/checkpoint/checkpoint_commands.h"
 #include "tools/dslide/cluster/child_process.h"
 #include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
@@ -394,6 +395,8 @@ constexpr Command kRunCommands[] = {
     {"list", ListCommand, "list the runs in a directory, with their state and size"},
     {"start", StartCommand, "start the scheduler of a run in the background"},
     {"stop", StopCommand, "stop a run on this machine, after a checkpoint"},
+    {"checkpoint", CheckpointNowCommand, "write a checkpoint of a running cluster"},
+    {"drain", DrainCommand, "move the slots of a server to the others, then stop that server"},
     {"gc", CollectCommand, "remove what nobody needs of finished runs"},
 };
 

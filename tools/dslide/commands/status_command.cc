@@ -1,5 +1,5 @@
-// dslide status: shows the state of a running cluster. dslide worker status: what this user's lent
-// workers on this machine do.
+// dslide status: shows the state of a running cluster, its events, or what this user's
+// opportunistic workers on this machine do.
 #include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -10,6 +10,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -68,7 +69,7 @@ Status Follow(Observer* observer, const std::function<void(const nlohmann::json&
   }
 }
 
-Status ShowStatus(const ParsedArguments& arguments) {
+Status ShowCluster(const ParsedArguments& arguments) {
   const Result<SchedulerAccess> scheduler = RunAccess(arguments, "observer", true);
   DSLIDE_RETURN_IF_ERROR(scheduler);
   Result<Observer> observer = Observer::Join(*scheduler, "dslide-status");
@@ -102,7 +103,7 @@ Status ShowStatus(const ParsedArguments& arguments) {
   return {};
 }
 
-// What `dslide events` shows of a status: events, or of an older scheduler decisions, the oldest
+// What --events shows of a status: events, or of an older scheduler decisions, the oldest
 // first. `all`: decisions about leases and shares, too.
 std::vector<nlohmann::json> EventsOf(const nlohmann::json& status, bool all) {
   std::vector<nlohmann::json> events;
@@ -154,45 +155,70 @@ Status ShowWorkers(const ParsedArguments& arguments) {
   return {};
 }
 
-int WorkerStatusCommand(int argc, char** argv) {
-  CommandLine line("dslide worker status [--json]",
-                   "Shows the lent workers of this user on this machine: whether each runs or "
-                   "pauses and why, what it has done and may use.");
-  line.Flag("json", "print JSON");
-  return RunExecutable("dslide worker status", line, argc, argv, ShowWorkers);
+// Options that cannot go together.
+Status CheckStatusOptions(const ParsedArguments& arguments) {
+  const bool events = arguments.Has("events") || arguments.Has("follow");
+  const auto both = [](const char* one, const char* other) {
+    return BadInput(fmt::format("--{} does not go with --{}; leave one out", one, other));
+  };
+  if (arguments.Has("all") && !events) return BadInput("--all: goes with --events or --follow");
+  if (events && arguments.Has("watch")) return both("watch", "events");
+  if (arguments.Has("workers") && !arguments.Positional().empty()) {
+    return BadInput("--workers: shows those of this machine; leave RUN out");
+  }
+  for (const char* other : {"watch", "events", "follow"}) {
+    if (arguments.Has("workers") && arguments.Has(other)) return both("workers", other);
+  }
+  return {};
 }
 
-constexpr Command kWorkerCommands[] = {
-    {"status", WorkerStatusCommand, "show this user's lent workers on this machine"},
-};
+Status ShowStatus(const ParsedArguments& arguments) {
+  DSLIDE_RETURN_IF_ERROR(CheckStatusOptions(arguments));
+  if (arguments.Has("workers")) return ShowWorkers(arguments);
+  if (arguments.Has("events") || arguments.Has("follow")) return ShowEvents(arguments);
+  return ShowCluster(arguments);
+}
+
+// Runs dslide status with `option` before the other arguments.
+int StatusWith(const char* option, int argc, char** argv) {
+  std::string word = option;
+  std::vector<char*> words(argv, argv + argc);
+  words.insert(words.begin() + 1, word.data());
+  words.push_back(nullptr);
+  return StatusCommand(argc + 1, words.data());
+}
 
 }  // namespace
 
-int WorkerCommand(int argc, char** argv) {
-  return RunCommand("dslide worker", kWorkerCommands, argc, argv);
-}
-
 int StatusCommand(int argc, char** argv) {
-  CommandLine line("dslide status RUN | --scheduler ADDRESS [--watch] [--json]",
-                   "Shows a running cluster: its servers with their load and memory, its workers, "
-                   "and its last events.");
+  CommandLine line(
+      "dslide status RUN | --scheduler ADDRESS | --workers [options]",
+      "Shows a running cluster: its servers with their load and memory, its workers, and its last "
+      "events. With --events the last events alone, the oldest first, with the time since the "
+      "scheduler started: members that joined, left, were lost or excluded, slot maps, "
+      "checkpoints, "
+      "rollbacks, epochs and results.");
   DeclareRunOptions(&line, true);
   line.Flag("watch", "show it again every two seconds, until the run ends");
-  line.Flag("json", "print JSON, as /api/status of the status page");
+  line.Flag("events", "print the last events");
+  line.Flag("follow", "print events as they come, until the run ends");
+  line.Flag("all", "with --events: decisions about leases and shares of the load, too");
+  line.Flag("workers", "show the opportunistic workers of this user on this machine");
+  line.Flag("json", "print JSON: that of /api/status, or an object an event");
   return RunExecutable("dslide status", line, argc, argv, ShowStatus);
 }
 
-int EventsCommand(int argc, char** argv) {
-  CommandLine line(
-      "dslide events RUN | --scheduler ADDRESS [--follow] [--all] [--json]",
-      "Prints the last events of a running cluster, the oldest first, with the time since its "
-      "scheduler started: who joined, left or was lost, plans, checkpoints, steps back, members "
-      "that were excluded, epochs and results.");
-  DeclareRunOptions(&line, true);
-  line.Flag("follow", "print what comes, until the run ends");
-  line.Flag("all", "decisions about leases and shares of the load, too");
-  line.Flag("json", "print a JSON object a line");
-  return RunExecutable("dslide events", line, argc, argv, ShowEvents);
+int OldEventsCommand(int argc, char** argv) {
+  const auto run = [](int count, char** words) { return StatusWith("--events", count, words); };
+  return RunOldName("dslide events", "dslide status --events", run, argc, argv);
+}
+
+int OldWorkerCommand(int argc, char** argv) {
+  const auto run = [](int count, char** words) {
+    const bool status = count > 1 && std::string_view(words[1]) == "status";
+    return StatusWith("--workers", count - (status ? 1 : 0), words + (status ? 1 : 0));
+  };
+  return RunOldName("dslide worker status", "dslide status --workers", run, argc, argv);
 }
 
 }  // namespace dslide

@@ -156,11 +156,11 @@ void JudgeRun(const Json& status, size_t workers, Findings* findings) {
   }
   if (const double offences = NumberOf(status, "offences"); offences > 0) {
     findings->Note("offences", fmt::format("{:.0f} by members", offences),
-                   "dslide events says whose; dslide key revoke keeps one out");
+                   "dslide status --events says whose; dslide key revoke keeps one out");
   }
   if (const double recoveries = NumberOf(status, "recoveries"); recoveries > 0) {
     findings->Note("steps back", fmt::format("{:.0f} to a checkpoint", recoveries),
-                   "dslide events says why: mostly servers that were lost");
+                   "dslide status --events says why: mostly servers that were lost");
   }
 }
 

@@ -106,7 +106,7 @@ Status Allow(const ParsedArguments& arguments) {
   if (arguments.Has("public")) {
     own = PublicKeyFrom(Stripped(arguments.Get("public")));
     if (!own) {
-      return BadInput(fmt::format("--public {}: is no public key; dslide keygen prints one",
+      return BadInput(fmt::format("--public {}: is no public key; dslide key draw prints one",
                                   Printable(arguments.Get("public"))));
     }
   }
@@ -211,7 +211,7 @@ int KeyAllowCommand(int argc, char** argv) {
   line.Required("name", "NAME", "what the key is called in status and logs");
   line.Option("expires", "TIME", "for how long: 30d, 12h, 45m, 90s; for ever if not given");
   line.Option("members", "N", "members that may use the key at once; 0: any number", "0");
-  line.Option("public", "KEY", "the public key of a member that ran dslide keygen");
+  line.Option("public", "KEY", "the public key of a member that ran dslide key draw");
   return RunExecutable("dslide key allow", line, argc, argv, Allow);
 }
 
