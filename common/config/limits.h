@@ -32,7 +32,7 @@ inline constexpr size_t kMostHiddenLayers = 8;
 uint64_t RowsOfDenseLayers(const ModelConfig& model);
 
 // A copy of the dense layers is a matrix in a message: so many rows it may have, and bytes of a
-// message (schema/PROTOCOL.md, section 10; the same as kMaxBatchSamples and kMaxMessageBytes).
+// message (schema/PROTOCOL.md, section 12; the same as kMaxBatchSamples and kMaxMessageBytes).
 inline constexpr uint32_t kMostDenseRows = 65536;
 inline constexpr uint64_t kMostMessageBytes = uint64_t{512} << 20;
 
