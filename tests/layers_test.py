@@ -38,7 +38,7 @@ LAYERS = [
         tools/dslide/runs tools/dslide/cluster tools/dslide/keys tools/dslide/ledger tools/dslide/model
         tools/dslide/serve tools/dslide/data tools/dslide/export tools/dslide/vectors tools/dslide/report
         tools/dslide/tune tools/dslide/bench tools/dslide/plan
-        tools/dslide/checkpoint tools/dslide/doctor tools/dslide/commands tools/dslide tools/bench/cells tools/bench/swarm tools/bench
+        tools/dslide/checkpoint tools/dslide/doctor tools/dslide/commands tools/dslide tools/bench/swarm tools/bench
         tools/python/module"""),
 ]
 # The roles' cores are pure: they get messages and the time, and never touch a socket.
