@@ -17,7 +17,6 @@ void RegisterRowBenches();       // random rows of a layer: read and updated
 void RegisterMessageBenches();   // encoded and decoded
 void RegisterLoadBenches();      // an executor's work over mixes of batches
 void RegisterSnapshotBenches();  // the mark and the slices of a checkpoint
-void RegisterPlannerBenches();   // which slots should move
 
 // Uniform in [-0.5, 0.5). A winner-take-all hash depends only on their order, so they can replace
 // normal ones.

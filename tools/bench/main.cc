@@ -29,6 +29,5 @@ int main(int argc, char** argv) {
   dslide::RegisterMessageBenches();
   dslide::RegisterLoadBenches();
   dslide::RegisterSnapshotBenches();
-  dslide::RegisterPlannerBenches();
   return benchmark::RunSpecifiedBenchmarks() > 0 ? 0 : 1;
 }
