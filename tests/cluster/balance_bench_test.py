@@ -6,11 +6,8 @@
 
 import glob
 import json
-import os
 import subprocess
 import sys
-import tempfile
-import xml.dom.minidom
 
 KEYS = {"imbalance_begin", "imbalance_end", "cpu_imbalance_begin", "cpu_imbalance_end",
         "balanced_after_s", "samples_per_second", "samples_per_second_off", "gain", "plans",
@@ -19,29 +16,19 @@ KEYS = {"imbalance_begin", "imbalance_end", "cpu_imbalance_begin", "cpu_imbalanc
 
 def main():
     bench, build, seconds = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as directory:
-        process = subprocess.Popen(
-            [bench, "--build", build, "--situation", "skew", "--seconds", seconds, "--workers", "1",
-             "--json", "--out", directory], stdout=subprocess.PIPE, text=True)
-        output, _ = process.communicate()
-        assert process.returncode in (0, 1), f"exit code {process.returncode}"
-        results = json.loads(output)
-        skew = results["skew"]
-        # So short a run may miss its targets; the exit code says so.
-        met = all(target["met"] for target in skew["targets"])
-        assert process.returncode == (0 if met else 1), (process.returncode, skew["targets"])
-        assert set(skew) == KEYS, skew
-        assert skew["samples_per_second"] > 0 and skew["samples_per_second_off"] > 0, skew
-        # One server has the slots of all labels.
-        assert skew["cpu_imbalance_begin"] > 1.5, skew
-        assert {"figure", "value", "wanted", "met"} == set(skew["targets"][0]), skew
-        commands = results["commands"]["skew-auto"]
-        assert "dslide-server" in commands["server4"] and "cluster.balance=auto" in \
-            commands["scheduler"], commands
-        for run in ("skew-off", "skew-auto"):
-            drawing = xml.dom.minidom.parse(f"{directory}/{run}.svg")
-            assert len(drawing.getElementsByTagName("polyline")) > 4, run
-            assert os.path.exists(f"{directory}/{run}.json"), run
+    process = subprocess.Popen(
+        [bench, "--build", build, "--situation", "skew", "--seconds", seconds, "--workers", "1",
+         "--json"], stdout=subprocess.PIPE, text=True)
+    output, _ = process.communicate()
+    assert process.returncode in (0, 1), f"exit code {process.returncode}"
+    skew = json.loads(output)["skew"]
+    # So short a run may miss its targets; the exit code says so.
+    met = all(target["met"] for target in skew["targets"])
+    assert process.returncode == (0 if met else 1), (process.returncode, skew["targets"])
+    assert set(skew) == KEYS, skew
+    assert skew["samples_per_second"] > 0 and skew["samples_per_second_off"] > 0, skew
+    # One server has the slots of all labels.
+    assert skew["cpu_imbalance_begin"] > 1.5, skew
     left = glob.glob(f"/var/run/netns/dslide-{process.pid}-*") + glob.glob(
         f"/sys/fs/cgroup/cpu/dslide-bench-{process.pid}")
     assert not left, left

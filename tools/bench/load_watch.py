@@ -24,8 +24,7 @@ class LoadWatch:
     seconds from the first trained sample on."""
 
     def __init__(self, cluster):
-        self.looks = []   # records, see _look()
-        self.events = []  # (seconds, what the bench did)
+        self.looks = []  # records, see _look()
         self._cluster = cluster
         self._zero = None
         self._samples, self._moved = 0, None  # last count, and when it changed
@@ -33,13 +32,11 @@ class LoadWatch:
 
     def follow(self, seconds, actions=()):
         """Follows training until `seconds` after the first sample (None: to the end). `actions`:
-        (seconds, title, function of the cluster), in order; each is called at its time."""
+        (seconds, function of the cluster), in order; each is called at its time."""
         actions = list(actions)
         while not self.look_on(seconds):
             if actions and self.seconds() >= actions[0][0]:
-                _, title, act = actions.pop(0)
-                self.events.append((self.seconds(), title))
-                act(self._cluster)
+                actions.pop(0)[1](self._cluster)
             time.sleep(LOOK_S)
 
     def seconds(self):
@@ -124,23 +121,6 @@ class LoadWatch:
     def moves(self):
         """The scheduler's account of moves, {} if it has none."""
         return self.looks[-1]["moves"] if self.looks else {}
-
-    def decisions(self):
-        return self.looks[-1]["decisions"] if self.looks else []
-
-    def series(self):
-        """The lines to draw: (seconds, load) by server, and the kind of load: the scheduler's
-        figures, or else CPU time relative to the mean server."""
-        told = any(any(look["load"].values()) for look in self.looks)
-        lines = {}
-        for before, look in zip(self.looks, self.looks[1:]):
-            used = {name: cpu - before["cpu_s"][name] for name, cpu in look["cpu_s"].items()
-                    if name in before["cpu_s"]}
-            mean = statistics.fmean(used.values()) if used else 0
-            loads = look["load"] if told else {n: u / mean for n, u in used.items() if mean > 0}
-            for name, load in loads.items():
-                lines.setdefault(name, []).append((look["t"], load))
-        return dict(sorted(lines.items())), "load" if told else "CPU time"
 
     def _between(self, begin, end):
         return [look for look in self.looks if begin <= look["t"] <= end]

@@ -9,12 +9,7 @@ from netlab import Process, signals_ignored
 
 
 def train(build, directory, sets, servers=1, workers=1):
-    """summary.json of a run with these settings, which is gone afterwards."""
-    return train_and_read(build, directory, sets, servers, workers)[0]
-
-
-def train_and_read(build, directory, sets, servers=1, workers=1):
-    """As train(), and the run's config.ini by section and key."""
+    """summary.json and config.ini of a run with these settings. The run is removed afterwards."""
     run_dir = f"{directory}/run"
     command = [f"{build}/bin/dslide", "train", "--servers", str(servers), "--workers", str(workers),
                "--run-dir", run_dir, *(word for pair in sets for word in ("--set", pair))]

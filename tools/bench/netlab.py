@@ -68,7 +68,7 @@ def check_machine(quotas):
         raise BenchError("/dev/net/tun is missing; the kernel needs CONFIG_TUN", 2)
     if quotas and not os.access(f"{CPU_CGROUP}/cpu.cfs_quota_us", os.W_OK):
         raise BenchError(f"{CPU_CGROUP}: no writable cgroup v1 CPU controller for the hosts' "
-                         "quotas; mount it, or do without by --quota 0 --dense-quota 0", 2)
+                         "quotas; mount it, or do without by --quota 0", 2)
 
 
 @contextlib.contextmanager
@@ -111,7 +111,6 @@ class Process:
                 write_setting(f"{cgroup}/cgroup.procs", 0)
 
         self.title = title
-        self.command = " ".join(command)
         self._log = log
         with open(log, "w") as output:
             self._popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,

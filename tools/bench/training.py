@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import time
 from dataclasses import dataclass
 
@@ -20,10 +19,7 @@ class Plan:
     """What is trained and measured, the same for every network."""
 
     build: str
-    data: str
-    test: str  # "": train for `seconds`; else to the end, and evaluate on this
-    seconds: float
-    worker_data: bool  # workers read the data themselves
+    data: str  # the workers read it themselves
     sets: list[str]
 
 
@@ -35,12 +31,6 @@ def make_hosts(servers, workers, quota, server_link, worker_link, server_quota):
     return [Host("scheduler", server_link),
             *(Host(name, server_link, server_quota) for name in host_names("server", servers)),
             *(Host(name, worker_link, quota) for name in host_names("worker", workers))]
-
-
-def knows_worker_data(build):
-    """Whether this build's workers can read the training data themselves."""
-    return "--data" in subprocess.run([f"{build}/bin/dslide-worker", "--help"], text=True,
-                                      capture_output=True, check=False).stdout
 
 
 class Cluster:
@@ -64,10 +54,9 @@ class Cluster:
                  START_DEADLINE_S, "dslide-scheduler to read the data")
         for name in self.servers:
             self.start_server(name)
-        own_data = ("--data", plan.data) if plan.worker_data else ()
         for name in self.workers:
             self.members[name] = self._launch(name, *self._access("worker"), "--name", name,
-                                              *own_data)
+                                              "--data", plan.data)
 
     def start_server(self, name):
         bind = f"tcp://{self.network.address(name)}:*"
@@ -85,8 +74,8 @@ class Cluster:
                                   f"{program} on host {name}")
 
     def _settings(self, plan):
-        stop = (f"train.test={plan.test}",) if plan.test else ("train.epochs=1000",)
-        return [f"train.data={plan.data}", *stop, "train.evaluate_samples=1", "train.heldout=0", "model.hidden=128",
+        return [f"train.data={plan.data}", "train.epochs=1000", "train.evaluate_samples=1",
+                "train.heldout=0", "model.hidden=128",
                 f"cluster.servers={len(self.servers)}", "cluster.executors=1",
                 f"cluster.scheduler_bind={self.address}", "cluster.status_bind=",
                 "checkpoint.interval_s=0", "security.encryption=trusted-network", *plan.sets]
@@ -123,34 +112,27 @@ class Cluster:
 
 
 def watch(cluster, seconds):
-    """Pairs (progress record, usage() at that time), for `seconds` (None: to the end)."""
+    """Pairs (progress record, usage() at that time), over `seconds`."""
     seen, heard = [], time.monotonic()
-    while cluster.scheduler.running():
+    while len(seen) < 3 or seen[-1][0]["elapsed_s"] - seen[0][0]["elapsed_s"] < seconds:
         for record in cluster.progress()[len(seen):]:
             heard = time.monotonic()
-            if all(process.running() for process in cluster.members.values()):
-                seen.append((record, cluster.usage()))
-        if seconds is not None:
-            cluster.check_running()
+            seen.append((record, cluster.usage()))
+        cluster.check_running()
         silence_s = STALL_DEADLINE_S if seen else START_DEADLINE_S
-        if time.monotonic() - heard > silence_s + (END_DEADLINE_S if seconds is None else 0):
+        if time.monotonic() - heard > silence_s:
             cluster.scheduler.fail(f"made no progress for {silence_s} s")
-        if seconds is not None:
-            if len(seen) > 2 and seen[-1][0]["elapsed_s"] - seen[0][0]["elapsed_s"] >= seconds:
-                break
         time.sleep(0.2)
     return seen
 
 
 def figures(seen, cluster):
     """Figures of the records after the first third of the time, which is for warming up."""
-    if len(seen) < 2:
-        cluster.scheduler.fail("ended before its speed could be measured; give it more train.epochs")
     times = [record["elapsed_s"] for record, _ in seen]
     warm = times[0] + (times[-1] - times[0]) / 3
     steady = [entry for entry, at in zip(seen, times) if at >= warm]
     if len(steady) < 2:
-        cluster.scheduler.fail("ended before its speed could be measured; give it more train.epochs")
+        cluster.scheduler.fail("reported too seldom to measure its speed; give it more --seconds")
     records = [record for record, _ in steady]
     first, last = steady[0][1], steady[-1][1]
     seconds = records[-1]["elapsed_s"] - records[0]["elapsed_s"]
@@ -178,12 +160,10 @@ def figures(seen, cluster):
             "worker_cpu_share": share_of_quota(cluster.workers)}
 
 
-def train(hosts, plan, directory):
-    """Trains on these hosts and returns the figures; P@1 among them if the plan has a test."""
+def train(hosts, plan, directory, seconds):
+    """Trains on these hosts and returns the figures."""
     with Network(hosts, plan.build, directory) as network:
         cluster = Cluster(network, plan, directory)
-        seen = watch(cluster, None if plan.test else plan.seconds)
-        if plan.test:
-            return figures(seen, cluster) | {"p_at_1": cluster.precision()}
+        seen = watch(cluster, seconds)
         cluster.stop()
         return figures(seen, cluster)
