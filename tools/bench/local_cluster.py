@@ -181,8 +181,3 @@ def check_build(build, programs=()):
             if "DSLIDE_QUICK_BUILD:BOOL=ON" in file.read():
                 print(f"{build} is a quick build for tests, which is slower; configure it by "
                       "-DDSLIDE_QUICK_BUILD=OFF", file=sys.stderr)
-
-
-def end_at_sigterm():
-    """SIGTERM ends the program as Ctrl-C does: what it has made is removed."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
