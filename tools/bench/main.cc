@@ -1,6 +1,7 @@
-// dslide-microbench: the kernels and data structures of a step, one by one, on one core.
+// dslide-microbench: matrix products of every kernel family, and the work that an executor counts
+// for its slots, on one core.
 //
-//   dslide-microbench --benchmark_filter=Update --benchmark_repetitions=5
+//   dslide-microbench --benchmark_filter=gemm --benchmark_repetitions=5
 //
 // `dslide bench` measures whole steps. All flags are Google Benchmark's.
 #include <benchmark/benchmark.h>
@@ -22,12 +23,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&count, arguments.data());
   if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 1;
 
-  dslide::RegisterHashBenches();
-  dslide::RegisterTableBenches();
   dslide::RegisterProductBenches();
-  dslide::RegisterRowBenches();
-  dslide::RegisterMessageBenches();
   dslide::RegisterLoadBenches();
-  dslide::RegisterSnapshotBenches();
   return benchmark::RunSpecifiedBenchmarks() > 0 ? 0 : 1;
 }

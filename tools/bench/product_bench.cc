@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
+#include "common/base/random.h"
 #include "common/math/bf16_gemm.h"
 #include "common/math/kernels.h"
 #include "tools/bench/benches.h"
@@ -29,6 +31,14 @@ struct Product {
   size_t m, n, k, lda, ldb;
   bool accumulate;
 };
+
+// Uniform in [-0.5, 0.5).
+std::vector<float> RandomFloats(size_t size, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> x(size);
+  for (float& value : x) value = static_cast<float>(random.Uniform() - 0.5);
+  return x;
+}
 
 void FillRandom(uint64_t seed, std::vector<float>* out) { *out = RandomFloats(kElements, seed); }
 void FillRandom(uint64_t seed, std::vector<uint16_t>* out) {
