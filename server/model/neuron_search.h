@@ -1,4 +1,4 @@
-// The best neurons of one executor for activations h: z_j = w_j . h + b_j, in four ways.
+// The best neurons of one executor for activations h: z_j = w_j . h + b_j, in three ways.
 // Silent ones (common/run/silence.h) are none of them.
 //
 //   kExact   all rows in fp32.
