@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the tables of exit codes and signals in README.md with what an executable says of them.
+"""Compares the tables of exit codes and signals in tools/dslide/MANUAL.md with what an executable says of them.
 
     tests/endings_test.py BIN [--write]
 
@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-README = pathlib.Path(__file__).resolve().parent.parent / "README.md"
+MANUAL = pathlib.Path(__file__).resolve().parent.parent / "tools" / "dslide" / "MANUAL.md"
 MARKED = re.compile(r"(?<=<!-- endings: begin -->\n).*(?=<!-- endings: end -->)", re.DOTALL)
 SECTIONS = re.compile(r"^exit codes:\n((?:  .*\n)+)\nsignals:\n((?:  .*\n)+)", re.M)
 
@@ -36,13 +36,13 @@ def main():
         rows = [re.split(r"  +", line.strip(), maxsplit=1) for line in section.splitlines()]
         tables.append("\n".join([f"| {head} | meaning |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows)]))
     text = "\n\n".join(tables) + "\n"
-    readme = README.read_text()
-    if not MARKED.search(readme):
-        sys.exit(f"{README} has no tables between the markers")
+    manual = MANUAL.read_text()
+    if not MARKED.search(manual):
+        sys.exit(f"{MANUAL} has no tables between the markers")
     if write:
-        README.write_text(MARKED.sub(lambda _: text, readme))
-    elif MARKED.search(readme).group() != text:
-        sys.exit(f"the tables in README.md differ; {__file__} {bin_directory} --write mends it")
+        MANUAL.write_text(MARKED.sub(lambda _: text, manual))
+    elif MARKED.search(manual).group() != text:
+        sys.exit(f"the tables in MANUAL.md differ; {__file__} {bin_directory} --write writes them")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // How processes end: exit codes and signals. The help of all executables, the manual pages and the
-// tables in README.md are made from these two tables.
+// tables in tools/dslide/MANUAL.md are made from these two tables.
 #pragma once
 
 #include <span>
