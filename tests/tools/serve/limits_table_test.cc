@@ -101,12 +101,6 @@ TEST_CASE("limits: the keys have the same ones") {
 }
 
 TEST_CASE("limits: what other documents say of them is the same") {
-  CHECK(
-      Document("README.md")
-          .find(fmt::format(
-              "A request has at most {} samples, `k` is at most {}, and samples x `k` at most {}.",
-              Counted(kMostServedSamples), Counted(kMostServedLabels),
-              Counted(kMostServedInAll))) != std::string::npos);
   CHECK(Document("tools/python/README.md")
             .find(fmt::format("by its weight, from 0 (no effect) to {}.",
                               Counted(static_cast<uint64_t>(kMostSampleWeight)))) !=
