@@ -2,7 +2,15 @@
 //
 // A pure core: samples of the machine and the time go in, decisions come out. The rules and their
 // names follow the preferences of BOINC (Anderson, "BOINC: A Platform for Volunteer Computing",
-// J. Grid Computing 18, 2020, section 2.4); configs/README.md has the mapping.
+// J. Grid Computing 18, 2020, section 2.4):
+//
+//   hours, network_hours         start_hour, end_hour; net_start_hour, net_end_hour
+//   pause_cpu_percent, quiet_s   suspend_cpu_usage; idle_time_to_run (here in s, of processes)
+//   cpu_share, cores             cpu_usage_limit, max_ncpus
+//   upload_kbit, download_kbit   max_bytes_sec_up, max_bytes_sec_down
+//   daily_transfer_mb            daily_xfer_limit_mb with a period of one day
+//   memory_mb, disk_mb           ram_max_used_busy_pct, disk_max_used_gb
+//   on_battery                   run_on_batteries
 //
 // Others use the machine when they use more than pause_cpu_percent of its CPUs. Their use counts up
 // to twice where processes wait for a CPU: on a machine that is full 15 % of it can be all that
