@@ -18,7 +18,7 @@ namespace dslide::fuzz {
 using Inputs = std::vector<std::string>;
 
 struct FuzzTarget {
-  // Also the name of its corpus: tests/fuzz/corpus/NAME.
+  // Also the name of its corpus: tests/fuzz/corpus/NAME.tar.zst, and NAME/ for regression cases.
   std::string_view name;
   // Decodes an input, uses what comes out as the product does, and checks (DSLIDE_CHECK) what the
   // decoder promises. Whether the input was accepted. Equal inputs take the same way.

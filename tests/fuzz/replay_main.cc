@@ -3,9 +3,11 @@
 //   tests_fuzz_replay TARGET FOLDER     its seeds, the files of FOLDER/TARGET, changes of both
 //   tests_fuzz_replay --corpus FOLDER   seeds and files of all targets, without changes
 //
-// Changes are drawn by a fixed seed, so each run has the same.
+// `tests/fuzz/corpora unpack FOLDER` writes the corpora to FOLDER; a target without files is an
+// error. Changes are drawn by a fixed seed, so each run has the same.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -28,15 +30,27 @@ bool RunAlone(const FuzzTarget& target, std::string_view input) {
   return target.run({copy.get(), input.size()});
 }
 
-// Seeds, then the files of the corpus by name; no folder: it has none.
-Inputs InputsOf(const FuzzTarget& target, const std::string& folder) {
-  Inputs inputs = target.seeds();
+// The files of the corpus, by name.
+std::vector<fs::path> CorpusOf(const FuzzTarget& target, const std::string& folder) {
   std::vector<fs::path> files;
   const fs::path own = fs::path(folder) / target.name;
   if (fs::is_directory(own)) {
     for (const auto& entry : fs::directory_iterator(own)) files.push_back(entry.path());
   }
+  if (files.empty()) {
+    std::fprintf(stderr,
+                 "tests_fuzz_replay: %s has no files; 'tests/fuzz/corpora unpack %s' writes them\n",
+                 own.c_str(), folder.c_str());
+    std::exit(1);
+  }
   std::ranges::sort(files);
+  return files;
+}
+
+// Seeds, then the files of the corpus.
+Inputs InputsOf(const FuzzTarget& target, const std::string& folder) {
+  const std::vector<fs::path> files = CorpusOf(target, folder);
+  Inputs inputs = target.seeds();
   for (const fs::path& file : files) inputs.push_back(FileBytes(file.string()));
   return inputs;
 }
