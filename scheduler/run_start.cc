@@ -88,6 +88,7 @@ class Starter {
         inputs_(run_->inputs) {}
 
   Result<std::unique_ptr<StartedRun>> Start() {
+    DSLIDE_RETURN_IF_ERROR(CheckRunDirectory(root_.string()));
     run_->directory = root_.string();
     inputs_.config = options_.config;
     inputs_.run = {DrawIncarnation().value};
@@ -106,7 +107,6 @@ class Starter {
       if (SaysFinished()) return std::unique_ptr<StartedRun>();
     }
     DSLIDE_RETURN_IF_ERROR(CheckDataFiles(options_.config.train));
-    DSLIDE_RETURN_IF_ERROR(CheckRunDirectory(root_.string()));
     DSLIDE_RETURN_IF_ERROR(CheckDirectory("--run-dir", root_));
     DSLIDE_RETURN_IF_ERROR(CheckDirectory("checkpoint.directory", inputs_.checkpoint_directory));
     DSLIDE_RETURN_IF_ERROR(LoadData());
@@ -119,8 +119,10 @@ class Starter {
     if (options_.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began_, &inputs_));
     const uint32_t epochs = inputs_.config.train.epochs;
     if (inputs_.ledger.epoch > epochs) {
-      PrintLine(fmt::format("train.epochs = {}: {} epochs are trained already; no more will be",
-                            epochs, inputs_.ledger.epoch));
+      PrintLine(
+          fmt::format("train.epochs = {}: the run has trained {} epochs, and trains no more; set "
+                      "train.epochs above that",
+                      epochs, inputs_.ledger.epoch));
     }
     // A resumed run's configuration does not show which keys were left open.
     const bool chooses =

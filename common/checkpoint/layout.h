@@ -45,7 +45,7 @@ std::string DirectoryOfCheckpoint(const std::string& checkpoint);
 // '-' and '_', at most 255 of them, the first no '.'. All names that manifests hold are.
 bool IsPlainFileName(const std::string& name);
 
-// Sort by age. `batches`: that count in the checkpoint.
+// Names sort by age. `batches`: the number of batches that count in the checkpoint.
 std::string CheckpointName(uint64_t batches);
 bool IsCheckpointName(const std::string& name);
 

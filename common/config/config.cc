@@ -400,11 +400,13 @@ Result<Config> Build(std::string_view text, std::string_view origin, const Overr
   return builder.config();
 }
 
-// Whether the file is the configuration that a run has stored: its ledger lies beside it.
+// Whether the file is the configuration that a run has stored: its ledger or summary lies beside
+// it.
 bool IsOfRun(const std::filesystem::path& path) {
   std::error_code error;
   return path.filename() == "config.ini" &&
-         std::filesystem::exists(path.parent_path() / "ledger", error);
+         (std::filesystem::exists(path.parent_path() / "ledger", error) ||
+          std::filesystem::exists(path.parent_path() / "summary.json", error));
 }
 
 }  // namespace

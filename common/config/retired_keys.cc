@@ -9,14 +9,16 @@ constexpr bool kNoEffect = false;
 constexpr bool kEffect = true;
 
 constexpr RetiredKey kRetiredKeys[] = {
-    {"security.allow_plaintext", "false", kNoEffect, "", "remove the line"},
+    {"security.allow_plaintext", "false", kNoEffect, "", "leave the key out"},
     {"security.allow_plaintext", "true", kEffect, "security.encryption=trusted-network",
      "use security.encryption = trusted-network"},
-    {"train.race_share", "0", kNoEffect, "", "remove the line"},
+    {"train.race_share", "0", kNoEffect, "", "leave the key out"},
     {"train.race_share", "", kEffect, "", "dslide tune tries settings as runs of their own"},
 };
 
 }  // namespace
+
+std::span<const RetiredKey> RetiredKeys() { return kRetiredKeys; }
 
 const RetiredKey* FindRetiredKey(std::string_view key, std::string_view value) {
   const auto* const row = std::ranges::find_if(kRetiredKeys, [&](const RetiredKey& retired) {

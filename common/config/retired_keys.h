@@ -5,6 +5,7 @@
 // longer has.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace dslide {
@@ -16,6 +17,9 @@ struct RetiredKey {
   std::string_view replacement;  // "section.name=value" that means the same; empty: none
   std::string_view remedy;       // for the user: what to use instead
 };
+
+// All rows, those of one key together.
+std::span<const RetiredKey> RetiredKeys();
 
 // The first row that applies, or nullptr.
 const RetiredKey* FindRetiredKey(std::string_view key, std::string_view value);

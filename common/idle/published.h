@@ -1,5 +1,6 @@
-// The state of a lent worker, in a file that the other processes of its user read: `dslide worker
-// status`, and other lent workers, which do not take each other for somebody that uses the machine.
+// The state of a lent worker, in a file that the other processes of its user read: `dslide status
+// --workers`, and other lent workers, which do not take each other for somebody that uses the
+// machine.
 //
 // A file worker-PID.json in RuntimeDirectory(), mode 0600, replaced as a whole.
 #pragma once

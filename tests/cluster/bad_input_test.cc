@@ -112,8 +112,14 @@ TEST_CASE("a run directory in a directory that does not exist is mistyped, and n
     CheckRefused(&run, {command, "--config", run.config(), "--run-dir", absent + "/a"},
                  "there is no directory " + absent);
   }
-  CHECK(run.Run("dslide-scheduler", {"--config", run.config(), "--run-dir", absent + "/a"}) == 2);
-  CHECK(Contains(run.last_errors(), "there is no directory " + absent));
+  for (const char* encryption : {"auto", "always"}) {
+    CHECK(
+        run.Run("dslide-scheduler", {"--config", run.config(), "--run-dir", absent + "/a", "--set",
+                                     std::string("security.encryption=") + encryption}) == 2);
+    CHECK(Contains(run.last_errors(), "there is no directory " + absent));
+  }
+  CheckRefused(&run, {"run", "start", absent + "/a", "--config", run.config()},
+               "there is no directory " + absent);
   CHECK_FALSE(std::filesystem::exists(absent));
 }
 

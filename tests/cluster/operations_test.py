@@ -396,7 +396,7 @@ def runs(case):
 
 def run_start(case):
     """What `dslide run start` is refused leaves nothing; an address that the file names is kept."""
-    new = case.at("runs/new/one")
+    new = case.at("runs/new")
     out, err = case.call("dslide", "run", "start", new, *case.sets(f"train.data={case.at('absent.txt')}"),
                          code=2)
     check("starting, pid " in out and "started" not in out and "absent.txt" in err, out + err)

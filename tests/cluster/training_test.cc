@@ -129,7 +129,7 @@ TEST_CASE("held-out samples are not trained, and measure the model after each ep
   REQUIRE(run.Run("dslide", {"train", "--resume", "--run-dir", run.run_directory(), "--set",
                              "train.epochs=2", "--set", "train.test="}) == 0);
   CHECK(Contains(run.last_output(),
-                 "train.epochs = 2: 4 epochs are trained already; no more will be"));
+                 "train.epochs = 2: the run has trained 4 epochs, and trains no more"));
 }
 
 TEST_CASE("held-out samples of a file of their own, without a test file") {

@@ -1,5 +1,9 @@
 // Settings that a run chooses from its held-out samples. The fake workers predict the same after
 // every epoch, so no epoch improves the model.
+#include "scheduler/core/setting_choice.h"
+
+#include <doctest/doctest.h>
+
 #include "common/config/limits.h"
 #include "tests/scheduler/support/fake_cluster.h"
 
@@ -12,7 +16,7 @@ constexpr int64_t kLostMs = 8000;  // a silence that no member survives
 const std::vector<std::string> kChosen = {"train.epochs=5", "train.schedule_epochs=6",
                                           "train.cooldown_epochs=2"};
 
-const std::vector<std::string> kKeys = {"train.dropout_hidden", "train.learning_rate"};
+const std::vector<std::string> kKeys = {"train.dropout_hidden"};
 
 Config SixEpochs() {
   Config config = RunConfig();
@@ -55,6 +59,13 @@ void FinishAndCheck(FakeCluster* run, uint32_t epochs, uint64_t worker = 11) {
   CHECK(run->promise.counted.size() == size_t{epochs} * FakeCluster::kBatches);
   for (const auto& [batch, times] : run->promise.counted) CHECK(times == 1);
   run->CheckPromise();
+}
+
+TEST_CASE("setting choice: dropout is open unless the user gave it") {
+  Config asked;
+  CHECK(OpenKeys(asked) == std::vector<std::string>{"train.dropout_hidden"});
+  asked.train.dropout_hidden = 0.0f;
+  CHECK(OpenKeys(asked).empty());
 }
 
 TEST_CASE("setting choice: training ends soon after held-out samples show no gain") {

@@ -77,6 +77,10 @@ TEST_CASE_FIXTURE(Runs, "runs: P@1 of a few samples replaces no earlier one") {
   CHECK(FindRun(Path("a"))->p_at_1 == 0.5);
   Write("a/metrics.jsonl", few);
   CHECK(FindRun(Path("a"))->p_at_1 == 1.0);
+  // A test file of as few samples: the last figure counts.
+  const char* first = "{\"event\":\"evaluation\",\"p_at_1\":0.25,\"evaluated_samples\":3}\n";
+  Write("a/metrics.jsonl", fmt::format("{}{}", first, few));
+  CHECK(FindRun(Path("a"))->p_at_1 == 1.0);
 }
 
 // Copies a run as `cp -r` and object stores do: each file gets a time of its own.

@@ -1,4 +1,4 @@
-// What `dslide status --workers` shows of the lent workers on this machine.
+// The opportunistic workers of this machine, as `dslide status --workers` shows them.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <cstdio>
+
 #include <optional>
 
 #include "common/app/executable.h"
@@ -11,7 +13,9 @@
 namespace dslide {
 namespace {
 
-// The address of a run that has ended is still there, and nobody answers.
+// The address of a run that has ended is still there, and nobody answers. A scheduler that was
+// killed may be started again at any moment, and one on another machine may hold a lock that is not
+// seen here, so the address is dialled all the same.
 Status CheckHasNotEnded(const std::string& directory) {
   if (HolderOf(directory).held) return {};
   const std::optional<FoundRun> run = FindRun(directory);
@@ -23,10 +27,10 @@ Status CheckHasNotEnded(const std::string& directory) {
                     directory, directory));
   }
   if (run->kind == FoundRun::Kind::kEnded) {
-    return TryLater(fmt::format(
-        "{}: its scheduler was killed; start it again by `dslide train --resume --run-dir {}`, or "
-        "as it was started",
-        directory, directory));
+    fmt::print(stderr,
+               "{}: no scheduler of this machine has its ledger open; asking its address. If the "
+               "scheduler was killed, `dslide train --resume --run-dir {}` continues the run\n",
+               directory, directory);
   }
   if (run->kind != FoundRun::Kind::kStopped) return {};
   return BadInput(

@@ -1,4 +1,6 @@
 // dslide checkpoint COMMAND: shows, checks and prunes a run's checkpoints.
+#include <string_view>
+
 #include "tools/dslide/checkpoint/checkpoint_commands.h"
 #include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
@@ -22,6 +24,8 @@ constexpr Command kCheckpointCommands[] = {
 }  // namespace
 
 int CheckpointCommand(int argc, char** argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  if (name == "--scheduler" || name == "--key") return OldNowCommand(argc, argv);
   return RunCommand("dslide checkpoint", kCheckpointCommands, argc, argv);
 }
 

@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "common/app/executable.h"
+#include "common/app/run_directory.h"
 #include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
@@ -344,6 +345,7 @@ Status StartRun(const ParsedArguments& arguments) {
   for (const std::string& value : *overrides) {
     words.insert(words.end(), {"--set", value});
   }
+  DSLIDE_RETURN_IF_ERROR(CheckRunDirectory(directory));
   NewDirectories made(fs::path(directory) / "logs");
   error = made.error();
   if (error) return BadInput(fmt::format("{}: cannot create: {}", directory, error.message()));

@@ -103,7 +103,7 @@ Status ShowCluster(const ParsedArguments& arguments) {
   return {};
 }
 
-// What --events shows of a status: events, or of an older scheduler decisions, the oldest
+// The events in a status, or of an older scheduler decisions, the oldest
 // first. `all`: decisions about leases and shares, too.
 std::vector<nlohmann::json> EventsOf(const nlohmann::json& status, bool all) {
   std::vector<nlohmann::json> events;
@@ -155,19 +155,23 @@ Status ShowWorkers(const ParsedArguments& arguments) {
   return {};
 }
 
-// Options that cannot go together.
+// Refuses options that cannot go together.
 Status CheckStatusOptions(const ParsedArguments& arguments) {
-  const bool events = arguments.Has("events") || arguments.Has("follow");
-  const auto both = [](const char* one, const char* other) {
-    return BadInput(fmt::format("--{} does not go with --{}; leave one out", one, other));
+  const auto both = [&](const char* one, const char* other) {
+    return arguments.Has(one) && arguments.Has(other);
   };
-  if (arguments.Has("all") && !events) return BadInput("--all: goes with --events or --follow");
-  if (events && arguments.Has("watch")) return both("watch", "events");
-  if (arguments.Has("workers") && !arguments.Positional().empty()) {
-    return BadInput("--workers: shows those of this machine; leave RUN out");
+  if (arguments.Has("all") && !arguments.Has("events") && !arguments.Has("follow")) {
+    return BadInput("--all: goes with --events or --follow");
   }
-  for (const char* other : {"watch", "events", "follow"}) {
-    if (arguments.Has("workers") && arguments.Has(other)) return both("workers", other);
+  if (arguments.Has("workers") && !arguments.Positional().empty()) {
+    return BadInput("--workers: shows the workers of this machine; leave RUN out");
+  }
+  constexpr std::pair<const char*, const char*> kApart[] = {
+      {"watch", "events"},   {"watch", "follow"}, {"workers", "watch"},    {"workers", "events"},
+      {"workers", "follow"}, {"workers", "key"},  {"workers", "scheduler"}};
+  for (const auto& [one, other] : kApart) {
+    if (!both(one, other)) continue;
+    return BadInput(fmt::format("--{} does not go with --{}; leave one out", one, other));
   }
   return {};
 }

@@ -45,15 +45,16 @@ std::string TextOf(const nlohmann::json& json, const char* key) {
   return at != json.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
-// Updates *p_at_1 by a record or a summary. Few samples change no earlier figure: the last segment
-// of a stream may have three.
-void UpdatePrecision(const nlohmann::json& record, std::optional<double>* p_at_1) {
+// Updates the run's P@1 by a record or a summary. A figure of fewer than 100 samples replaces none
+// of more samples: the last segment of a stream may have three.
+void UpdatePrecision(const nlohmann::json& record, FoundRun* run) {
   constexpr double kFewSamples = 100;
   const std::optional<double> now = NumberOf(record, "p_at_1");
   if (!now) return;
   const double samples = NumberOf(record, "evaluated_samples").value_or(kFewSamples);
-  if (*p_at_1 && samples < kFewSamples) return;
-  *p_at_1 = now;
+  if (run->p_at_1 && samples < std::min(run->p_at_1_samples, kFewSamples)) return;
+  run->p_at_1 = now;
+  run->p_at_1_samples = samples;
 }
 
 // Progress and P@1 by the last records that have them.
@@ -67,7 +68,7 @@ void ReadRecords(const fs::path& path, FoundRun* run) {
     if (!record.is_object()) continue;  // cut off at either end
     const std::string event = record.value("event", "");
     if (event == "progress") run->progress = NumberOf(record, "progress");
-    if (event == "evaluation") UpdatePrecision(record, &run->p_at_1);
+    if (event == "evaluation") UpdatePrecision(record, run);
     if (event == "held_out") run->held_out = NumberOf(record, "p_at_1");
   }
 }
@@ -103,7 +104,7 @@ void ReadEnd(const fs::path& path, FoundRun* run) {
   const nlohmann::json summary = JsonFile(path / "summary.json");
   const std::string outcome = TextOf(summary, "outcome");
   const bool has_summary = summary.is_object() && SummaryIsOf(end, outcome);
-  if (has_summary) UpdatePrecision(summary, &run->p_at_1);
+  if (has_summary) UpdatePrecision(summary, run);
   if (end == RunEnd::kFinished || (has_summary && outcome == kFinishedOutcome)) {
     run->kind = FoundRun::Kind::kFinished;
     run->progress = 1.0;

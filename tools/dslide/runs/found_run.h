@@ -34,6 +34,7 @@ struct FoundRun {
   RunHolder holder;
   std::optional<double> progress;  // share of all epochs, of the last record
   std::optional<double> p_at_1;    // of the last evaluation on test samples
+  double p_at_1_samples = 0;       // that were evaluated for it
   std::optional<double> held_out;  // P@1 of the last one on held-out samples
   std::string outcome;             // why it ended early; "": it did not, or runs
   std::string checkpoints;         // the directory of its checkpoints

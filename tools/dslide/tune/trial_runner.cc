@@ -73,7 +73,10 @@ Status TrialRunner::Follow(int64_t deadline_ms, Trial* trial, ChildProcess* chil
     (void)poll(&ready, 1, kPollMs);
     if (signals_->Take()) {
       if (!interrupted) {
-        say_(fmt::format("stopping trial {}; another signal ends it at once", trial->number));
+        say_(
+            fmt::format("stopping trial {}; another signal, a second later or more, ends it at "
+                        "once",
+                        trial->number));
       }
       interrupted = true;
       child->Signal(SIGTERM);  // the second one ends it at once
