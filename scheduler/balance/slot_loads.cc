@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/median.h"
+#include "common/math/median.h"
 
 namespace dslide {
 namespace {

@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "common/base/median.h"
 #include "common/base/plural.h"
+#include "common/math/median.h"
 
 namespace dslide {
 namespace {

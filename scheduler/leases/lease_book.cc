@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "common/base/check.h"
-#include "common/base/median.h"
+#include "common/math/median.h"
 
 namespace dslide {
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <numeric>
 
-#include "common/base/prefetch.h"
 #include "common/base/random.h"
+#include "common/math/prefetch.h"
 #include "common/run/combine.h"
 #include "server/model/centroids.h"
 

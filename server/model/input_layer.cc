@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "common/base/prefetch.h"
+#include "common/math/prefetch.h"
 #include "server/model/partial_sums.h"
 
 namespace dslide {

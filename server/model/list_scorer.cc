@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/base/prefetch.h"
+#include "common/math/prefetch.h"
 #include "common/run/combine.h"
 
 namespace dslide {

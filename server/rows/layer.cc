@@ -6,8 +6,8 @@
 #include <cstring>
 #include <limits>
 
-#include "common/base/prefetch.h"
 #include "common/base/random.h"
+#include "common/math/prefetch.h"
 #include "common/run/silence.h"
 
 namespace dslide {

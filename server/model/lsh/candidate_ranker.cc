@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/prefetch.h"
+#include "common/math/prefetch.h"
 
 namespace dslide {
 

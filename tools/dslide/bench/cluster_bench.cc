@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/base/median.h"
 #include "common/base/process.h"
 #include "common/base/temporary_directory.h"
+#include "common/math/median.h"
 #include "tools/dslide/cluster/child_process.h"
 
 namespace dslide {

@@ -12,9 +12,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/base/median.h"
 #include "common/base/process.h"
 #include "common/base/random.h"
+#include "common/math/median.h"
 #include "common/run/slot_plan.h"
 #include "server/executor/executor_pool.h"
 #include "server/executor/request_round.h"

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "common/base/huge_buffer.h"
-#include "common/base/prefetch.h"
 #include "common/base/random.h"
 #include "common/math/bf16_gemm.h"
 #include "common/math/kernels.h"
+#include "common/math/prefetch.h"
 
 namespace dslide {
 namespace {
