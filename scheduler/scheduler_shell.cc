@@ -287,8 +287,8 @@ std::optional<ErrorReply> SchedulerShell::WhyRefused(const RouterSocket::Receive
   const auto warn = [&](PeerWarning kind, const std::string& line) {
     const auto* join = std::get_if<Join>(&message.body);
     if (join == nullptr || join->name != kDoctorName) return Warn(kind, line);
-    const auto taken = doctor_lines_.Take("dslide doctor looks: " + line, clock_.Millis());
-    if (taken) LogDebug(*taken);
+    const auto admitted = doctor_lines_.Admit("dslide doctor looks: " + line, clock_.Millis());
+    if (admitted) LogDebug(*admitted);
   };
   if (refusal) {
     warn(PeerWarning::kRefused, refusal->text);
@@ -359,7 +359,7 @@ void SchedulerShell::RefreshAccess() {
   if (access_ == nullptr || now_ms - access_read_ms_ < kAccessMs) return;
   access_read_ms_ = now_ms;
   access_->KeepOnly(core_.roster());
-  WarnOfRefusals(context_, &refusal_lines_);
+  WarnOfRefusals(context_, &refusal_lines_, now_ms);
   if (!access_->Refresh(SecondsSince1970())) return;
   BeginHandout();
   for (const Incarnation member : access_->Outcasts(core_.roster())) {
@@ -413,8 +413,8 @@ void SchedulerShell::ForgetSegments() {
 }
 
 void SchedulerShell::Warn(PeerWarning kind, const std::string& line) {
-  const auto taken = peer_warnings_[static_cast<size_t>(kind)].Take(line, clock_.Millis());
-  if (taken) terminal_.Warn(*taken);
+  const auto admitted = peer_warnings_[static_cast<size_t>(kind)].Admit(line, clock_.Millis());
+  if (admitted) terminal_.Warn(*admitted);
 }
 
 }  // namespace dslide

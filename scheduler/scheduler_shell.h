@@ -9,13 +9,13 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "common/base/line_limit.h"
 #include "common/base/process.h"
 #include "common/checkpoint/checkpoint_hook.h"
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
 #include "scheduler/address_prober.h"
 #include "scheduler/base/ledger_queue.h"
-#include "scheduler/base/line_limit.h"
 #include "scheduler/core/scheduler_core.h"
 #include "scheduler/ledger/ledger.h"
 #include "scheduler/members/handout.h"
@@ -100,7 +100,7 @@ class SchedulerShell {
   std::array<std::shared_ptr<const Bytes>, 3> access_bytes_;  // by role: null until one needs it
   Handout access_handout_;
   int64_t budget_trimmed_ms_ = 0;
-  RateLimit refusal_lines_;
+  LineLimit refusal_lines_;
   std::array<LineLimit, kPeerWarnings> peer_warnings_;
   LineLimit doctor_lines_;
   MessageBudget budget_;

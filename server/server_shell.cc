@@ -161,7 +161,7 @@ Status ServerShell::Loop(StopSignals* signals) {
       if (!refused.ok()) exit_ = refused;
     }
     for (auto& [peer, server] : servers_) (void)server.TakeFailure();  // dials again
-    WarnOfRefusals(context_, &refusal_lines_);
+    WarnOfRefusals(context_, &refusal_lines_, clock_.Millis());
     FollowConfig();
     ForgetServers();
   }
@@ -260,7 +260,7 @@ void ServerShell::ReceiveFromPeers() {
     if (received->key) {
       const std::string why = access_->WhyRefused(*received->key, *message, Receiver::kServer);
       if (!why.empty()) {
-        refusal_lines_.Warn(why, clock_.Millis());
+        Warn(&refusal_lines_, why);
         continue;
       }
     }
@@ -303,6 +303,10 @@ void ServerShell::Send(const Message& message) {
   if (std::holds_alternative<Join>(message.body)) PassFailpoint(Failpoint::kServerJoin);
 }
 
+void ServerShell::Warn(LineLimit* limit, const std::string& line) {
+  if (const auto admitted = limit->Admit(line, clock_.Millis())) LogWarning(*admitted);
+}
+
 void ServerShell::SendToServer(const PlanServer& server, const Message& message) {
   const std::pair peer(server.address, server.incarnation);
   auto link = servers_.find(peer);
@@ -320,14 +324,14 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (!effects.name.empty()) RenameLog(effects.name);
   for (const std::string& line : effects.notices) LogInfo(line);
   for (const std::string& line : effects.warnings) LogWarning(line);
-  for (const std::string& line : effects.peer_warnings) peer_lines_.Warn(line, clock_.Millis());
+  for (const std::string& line : effects.peer_warnings) Warn(&peer_lines_, line);
   for (const Message& message : effects.to_scheduler) Send(message);
   for (auto& [peer, bytes] : effects.to_workers) {
     bytes_sent_ += bytes->size();
     PassFailpoint(Failpoint::kServerBeforeReply);
     // A worker that died, or a server that has what it wanted: either is as it should be.
     if (!workers_.Send(peer, std::move(bytes))) {
-      peer_lines_.Warn("a peer is gone or takes no replies; its reply is dropped", clock_.Millis());
+      Warn(&peer_lines_, "a peer is gone or takes no replies; its reply is dropped");
     }
   }
   if (effects.unload) StopExecutors();

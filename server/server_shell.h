@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "common/base/line_limit.h"
 #include "common/base/process.h"
 #include "common/checkpoint/checkpoint_hook.h"
 #include "common/net/member_link.h"
@@ -53,6 +54,7 @@ class ServerShell {
   void StopExecutors();
   void StartExecutors(const ServerLoad& load);
   void Send(const Message& message);
+  void Warn(LineLimit* limit, const std::string& line);
   Heartbeat Usage() const;
   void TendHook();
   void WaitForHook(StopSignals* signals);
@@ -76,8 +78,8 @@ class ServerShell {
   uint64_t disk_bytes_ = 0;          // for checkpoints; 0: any
   uint64_t connection_bytes_ = 0;    // that a peer may have waiting; 0: as bound
   uint32_t most_workers_ = 0;        // that connections are for; 0: as bound
-  RateLimit refusal_lines_;
-  RateLimit peer_lines_;
+  LineLimit refusal_lines_;
+  LineLimit peer_lines_;
   uint64_t bytes_sent_ = 0;
   uint64_t bytes_received_ = 0;
   std::optional<Status> exit_;

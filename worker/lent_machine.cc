@@ -49,7 +49,7 @@ LentMachine::LentMachine(IdleConfig rules, ReadRules read_rules, const std::stri
 
 LentMachine::~LentMachine() {
   const int64_t now_ms = MonotonicMillis();
-  if (const std::string line = log_.Last(now_ms); !line.empty()) LogInfo(line);
+  if (const auto line = log_.Flush(now_ms)) LogInfo(*line);
   Settle(now_ms, /*at_once=*/true);
 }
 
@@ -80,7 +80,7 @@ double LentMachine::OwnCpuSeconds() {
 }
 
 const IdleDecision& LentMachine::Look(int64_t now_ms) {
-  if (const std::string line = log_.Due(now_ms); !line.empty()) LogInfo(line);
+  if (const auto line = log_.Due(now_ms)) LogInfo(*line);
   if (looks_ > 0 && now_ms - looked_ms_ < kLookMs) return decision_;
   looked_ms_ = now_ms;
   MachineSample sample = reader_.Read(OwnCpuSeconds(), 1000 * now_ms);
@@ -161,7 +161,7 @@ void LentMachine::SetState(const std::string& state, const std::string& name, in
 
 void LentMachine::Say(const std::string& line, int64_t now_ms) {
   if (!rested_) return LogInfo(line);
-  if (const std::string due = log_.Note(line, now_ms); !due.empty()) LogInfo(due);
+  if (const auto admitted = log_.AdmitState(line, now_ms)) LogInfo(*admitted);
 }
 
 void LentMachine::Reload() {

@@ -11,10 +11,10 @@
 #include <optional>
 #include <string>
 
+#include "common/base/line_limit.h"
 #include "common/idle/account.h"
 #include "common/idle/budget.h"
 #include "common/idle/machine_reader.h"
-#include "common/idle/minute_log.h"
 #include "common/idle/policy.h"
 #include "common/idle/published.h"
 
@@ -23,6 +23,7 @@ namespace dslide {
 class LentMachine {
  public:
   static constexpr int64_t kLookMs = 1000;
+  static constexpr int64_t kLogEveryMs = 60'000;
 
   // Reads the owner's rules again. Errors (kBadInput) name the file and the key.
   using ReadRules = std::function<Result<IdleConfig>()>;
@@ -76,7 +77,7 @@ class LentMachine {
   double others_lent_cpu_s_ = 0;      // of the user's other lent workers, while they were seen
   std::map<int, double> lent_cpu_s_;  // of each of them, when it was seen last
   Budget cpu_, upload_, download_;
-  MinuteLog log_;
+  LineLimit log_{1, kLogEveryMs};
   bool rested_ = false;  // whether it has paused, or lost the scheduler
   bool warned_ = false;  // of the account or the published state
 };

@@ -211,8 +211,9 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
       const std::string to = out.to == WorkerCore::kScheduler
                                  ? "the scheduler"
                                  : "the server at " + plan_[out.to].address;
-      full_queues_.Warn(fmt::format("the queue to {} is full; sending again later", to),
-                        clock_.Millis());
+      const auto admitted = full_queues_.Admit(
+          fmt::format("the queue to {} is full; sending again later", to), clock_.Millis());
+      if (admitted) LogWarning(*admitted);
     }
     if (std::holds_alternative<Join>(out.message.body)) {
       PassFailpoint(Failpoint::kWorkerJoin);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/line_limit.h"
 #include "common/base/process.h"
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
@@ -77,7 +78,7 @@ class WorkerShell {
   AccessListHolder access_;  // the servers' keys
   SilenceReport silence_;
   FailedBatches failed_batches_;
-  RateLimit full_queues_;
+  LineLimit full_queues_;
   std::vector<std::optional<DealerSocket>> servers_;  // in plan order; nullopt: cannot be dialled
   std::vector<PlanServer> plan_;                      // of servers_
   Poller poller_;

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "common/base/log.h"
 #include "common/base/plural.h"
-#include "common/base/process.h"
 
 namespace dslide {
 
@@ -39,29 +40,19 @@ Status SchedulerRefusal(const HandshakeFailure& failure, const SchedulerAccess& 
   return {};
 }
 
-void RateLimit::Warn(const std::string& line, int64_t now_ms) {
-  if (now_ms - warned_ms_ < kEveryMs) {
-    ++left_out_;
-    return;
-  }
-  warned_ms_ = now_ms;
-  LogWarning(left_out_ == 0 ? line : fmt::format("{} (and {} before)", line, left_out_));
-  left_out_ = 0;
-}
-
-void WarnOfRefusals(NetContext* context, RateLimit* lines) {
+void WarnOfRefusals(NetContext* context, LineLimit* limit, int64_t now_ms) {
+  const auto warn = [limit, now_ms](std::string line) {
+    if (const auto admitted = limit->Admit(std::move(line), now_ms)) LogWarning(*admitted);
+  };
   if (const Closings closings = context->TakeClosings(); closings.count > 0) {
-    lines->Warn(fmt::format("{} shut down, the last from {}", Plural(closings.count, "connection"),
-                            closings.last),
-                MonotonicMillis());
+    warn(fmt::format("{} shut down, the last from {}", Plural(closings.count, "connection"),
+                     closings.last));
   }
   const Refusals refusals = context->TakeRefusals();
   if (refusals.count == 0) return;
-  lines->Warn(
-      fmt::format("{} refused{}", Plural(refusals.count, "connection"),
-                  refusals.last_key ? ", the last with the key " + ShortTextOf(*refusals.last_key)
-                                    : std::string()),
-      MonotonicMillis());
+  warn(fmt::format("{} refused{}", Plural(refusals.count, "connection"),
+                   refusals.last_key ? ", the last with the key " + ShortTextOf(*refusals.last_key)
+                                     : std::string()));
 }
 
 }  // namespace dslide

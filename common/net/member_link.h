@@ -1,9 +1,11 @@
 // What the shells of members do with their links, encrypted or not.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "common/base/error.h"
+#include "common/base/line_limit.h"
 #include "common/net/access_list.h"
 #include "common/net/socket.h"
 #include "common/security/member_key.h"
@@ -22,18 +24,7 @@ Result<DealerSocket> DialMember(NetContext& context, const AccessListHolder& acc
 // then.
 Status SchedulerRefusal(const HandshakeFailure& failure, const SchedulerAccess& scheduler);
 
-// Lines of a log that strangers can cause: at most one a second, which counts those left out.
-class RateLimit {
- public:
-  void Warn(const std::string& line, int64_t now_ms);
-
- private:
-  static constexpr int64_t kEveryMs = 1000;
-  int64_t warned_ms_ = -kEveryMs;
-  uint64_t left_out_ = 0;
-};
-
 // Logs the connections that a context has not let in or has shut down.
-void WarnOfRefusals(NetContext* context, RateLimit* lines);
+void WarnOfRefusals(NetContext* context, LineLimit* limit, int64_t now_ms);
 
 }  // namespace dslide

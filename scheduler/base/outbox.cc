@@ -38,20 +38,20 @@ void Outbox::Decide(std::string line, int64_t now_ms) {
 }
 
 void Outbox::Notice(PeerLine kind, std::string line, int64_t now_ms) {
-  auto taken = peer_lines_[static_cast<size_t>(kind)].Take(std::move(line), now_ms);
-  if (taken) Notice(*std::move(taken));
+  auto admitted = peer_lines_[static_cast<size_t>(kind)].Admit(std::move(line), now_ms);
+  if (admitted) Notice(*std::move(admitted));
 }
 
 void Outbox::Decide(PeerLine kind, std::string line, int64_t now_ms) {
-  auto taken = peer_lines_[static_cast<size_t>(kind)].Take(std::move(line), now_ms);
-  if (taken) Decide(*std::move(taken), now_ms);
+  auto admitted = peer_lines_[static_cast<size_t>(kind)].Admit(std::move(line), now_ms);
+  if (admitted) Decide(*std::move(admitted), now_ms);
 }
 
 void Outbox::Tune(PeerLine kind, std::string line, int64_t now_ms) {
-  auto taken = peer_lines_[static_cast<size_t>(kind)].Take(std::move(line), now_ms);
-  if (!taken) return;
-  effects_.tunings.push_back(*taken);
-  journal_.AddDecision(*std::move(taken), now_ms, true);
+  auto admitted = peer_lines_[static_cast<size_t>(kind)].Admit(std::move(line), now_ms);
+  if (!admitted) return;
+  effects_.tunings.push_back(*admitted);
+  journal_.AddDecision(*std::move(admitted), now_ms, true);
 }
 
 void Outbox::DecideOnce(std::string line, int64_t now_ms) {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/line_limit.h"
 #include "scheduler/base/effects.h"
 #include "scheduler/base/journal.h"
-#include "scheduler/base/line_limit.h"
 #include "scheduler/members/roster.h"
 
 namespace dslide {

@@ -4,8 +4,6 @@
 
 #include <string>
 
-#include "scheduler/base/line_limit.h"
-
 namespace dslide::message_budget_test {
 namespace {
 
@@ -77,19 +75,6 @@ TEST_CASE("message budget: no number of connections takes more memory than it ma
   CHECK_FALSE(budget.Take("another", 0));
   CHECK(budget.Take("another", 5000));
   CHECK(budget.size() == 1);
-}
-
-TEST_CASE("line limit: some lines at once, then one a second, and a count of those left out") {
-  LineLimit limit(2);
-  CHECK(limit.Take("a", 5000) == "a");
-  CHECK(limit.Take("b", 5000) == "b");
-  CHECK_FALSE(limit.Take("c", 5000));
-  CHECK_FALSE(limit.Take("d", 5900));
-  CHECK(limit.Take("e", 6000) == "e (and 2 before)");
-  CHECK_FALSE(limit.Take("f", 6999));
-  CHECK(limit.Take("g", 100'000) == "g (and 1 before)");
-  CHECK(limit.Take("h", 100'000) == "h");
-  CHECK_FALSE(limit.Take("i", 100'000));
 }
 
 }  // namespace
