@@ -188,7 +188,7 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
   for (const std::string& line : effects.notices) Say(line);
   for (const std::string& line : effects.failed_batches) {
     if (options_.redials) continue;  // others train the batch; a volunteer need not hear of it
-    if (const auto said = failed_batches_.Add(line, clock_.Millis())) Say(*said);
+    if (const auto admitted = failed_batches_.Admit(line, clock_.Millis())) Say(*admitted);
   }
   if (effects.connect) Dial(*effects.connect);
   for (WorkerCore::Outgoing& out : effects.send) {

@@ -11,7 +11,6 @@
 #include "common/base/process.h"
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
-#include "worker/failed_batches.h"
 #include "worker/lent_machine.h"
 #include "worker/worker_core.h"
 
@@ -40,8 +39,9 @@ class WorkerShell {
     LentMachine* lent = nullptr;
     bool redials = false;
   };
-  static constexpr int64_t kRedialMs = 10'000;  // or three heartbeats, if that is longer
-  static constexpr int64_t kFinishMs = 3000;    // for the batches in flight, before a pause
+  static constexpr int64_t kRedialMs = 10'000;         // or three heartbeats, if that is longer
+  static constexpr int64_t kFinishMs = 3000;           // for the batches in flight, before a pause
+  static constexpr int64_t kFailedBatchesMs = 60'000;  // between log lines about failed batches
 
   // Errors (kBadInput) are about the scheduler's address.
   static Result<SessionEnd> Run(NetContext* context, const Options& options, StopSignals* signals);
@@ -77,7 +77,7 @@ class WorkerShell {
   DealerSocket scheduler_;
   AccessListHolder access_;  // the servers' keys
   SilenceReport silence_;
-  FailedBatches failed_batches_;
+  LineLimit failed_batches_{1, kFailedBatchesMs};
   LineLimit full_queues_;
   std::vector<std::optional<DealerSocket>> servers_;  // in plan order; nullopt: cannot be dialled
   std::vector<PlanServer> plan_;                      // of servers_

@@ -45,6 +45,20 @@ TEST_CASE("line limit: the newest suppressed line follows when it is due") {
   CHECK(limit.AdmitState("goes on", 1000 + 4 * kMinute) == "goes on");
 }
 
+TEST_CASE("line limit: a repeated line comes at once, then once an interval with their number") {
+  LineLimit limit(1, kMinute);
+  CHECK(limit.Admit("one", 5) == "one");
+  CHECK_FALSE(limit.Due(6));  // nothing more
+  CHECK_FALSE(limit.Admit("two", 6));
+  CHECK_FALSE(limit.Admit("three", 7));
+  CHECK_FALSE(limit.Due(4 + kMinute));
+  CHECK(limit.Due(5 + kMinute) == "three (and 1 before, 59 s ago)");
+  CHECK_FALSE(limit.Due(6 + kMinute));
+  CHECK_FALSE(limit.Admit("four", 6 + kMinute));
+  CHECK(limit.Due(5 + 2 * kMinute) == "four (59 s ago)");
+  CHECK(limit.Admit("five", 5 + 3 * kMinute) == "five");
+}
+
 TEST_CASE("line limit: the last line comes at the end, however early that is") {
   LineLimit limit(1, kMinute);
   CHECK_FALSE(limit.Flush(0));
