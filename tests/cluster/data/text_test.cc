@@ -188,7 +188,9 @@ TEST_CASE("text that does not fit is refused with its line, and leaves nothing")
                            run.Path("test.jsonl")}) == 2);
   CHECK(run.last_errors().find("damaged (100 bytes)") != std::string::npos);
   CHECK(run.Run("dslide", {"checkpoint", "verify", run.run_directory()}) == 1);
-  CHECK(run.last_errors().find("damaged (100 bytes)") != std::string::npos);
+  CHECK(run.last_output().find("damaged (100 bytes)") != std::string::npos);
+  CHECK(run.last_errors().find("damaged (100 bytes)") == std::string::npos);  // it is named once
+  CHECK(run.last_errors().find("1 damaged part, listed above; copy") != std::string::npos);
 }
 
 TEST_CASE("records that cannot be read are left out, said and counted") {
