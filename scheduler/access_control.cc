@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "common/base/log.h"
 #include "common/base/plural.h"
+#include "common/log/log.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 
@@ -26,15 +27,19 @@ AccessList AccessControl::Valid(int64_t now_s) const {
 
 bool AccessControl::Refresh(int64_t now_s) {
   if (const Result<bool> read = keys_.Refresh(); !read.ok()) {
-    LogWarning(read.error().message + "; the keys of before hold");
+    LogWarning({event::kKeysUnreadable, read.error().message + "; the keys of before hold"});
   }
   const Result<std::vector<std::string>> lifted = keys_.LiftUnfounded();
-  if (!lifted.ok()) LogWarning(lifted.error().message + "; the quarantines in it continue");
+  if (!lifted.ok()) {
+    LogWarning(
+        {event::kKeysUnreadable, lifted.error().message + "; the quarantines in it continue"});
+  }
   for (const std::string& name : lifted.ok() ? *lifted : std::vector<std::string>()) {
-    LogWarning(fmt::format(
-        "the quarantine of the key {} has ended: the key of an accuser was revoked or is in "
-        "quarantine itself",
-        name));
+    LogWarning({event::kQuarantineLifted,
+                fmt::format("the quarantine of the key {} has ended: the key of an accuser was "
+                            "revoked or is in quarantine itself",
+                            name),
+                {{"key", name}}});
   }
   AccessList valid = Valid(now_s);
   if (valid == valid_) return false;
@@ -112,9 +117,12 @@ void AccessControl::Quarantine(Incarnation member, std::vector<uint32_t> accuser
   const Status written = keys_.Quarantine(*key, std::move(accusers), now_s);
   if (!written.ok()) {
     unwritten_.insert(TextOf(*key));
-    LogWarning(written.error().message + "; the quarantine ends with this scheduler");
+    LogWarning({event::kKeysUnreadable,
+                written.error().message + "; the quarantine ends with this scheduler"});
   }
-  LogWarning(fmt::format("the key {} is in quarantine", ShortTextOf(*key)));
+  const std::string name = ShortTextOf(*key);
+  LogWarning(
+      {event::kKeyQuarantined, fmt::format("the key {} is in quarantine", name), {{"key", name}}});
 }
 
 std::vector<Incarnation> AccessControl::Outcasts(const Roster& roster) const {

@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "common/base/log.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 
 namespace dslide {
 
@@ -11,7 +12,7 @@ void AddressProber::Send(Incarnation server, const std::string& address,
   auto found = sockets_.find(server);
   if (found == sockets_.end()) {
     Result<DealerSocket> socket = DealerSocket::Connect(context_, address, keys);
-    if (!socket.ok()) return LogWarning(socket.error().message);
+    if (!socket.ok()) return LogWarning({event::kPeerUnreachable, socket.error().message});
     found = sockets_.emplace(server, std::move(*socket)).first;
     changes_++;
   }

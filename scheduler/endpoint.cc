@@ -6,13 +6,14 @@
 
 #include "common/app/executable.h"
 #include "common/base/address.h"
-#include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/data/whole_file.h"
+#include "common/log/log.h"
 #include "common/security/run_keys.h"
 #include "common/security/run_place.h"
 #include "common/security/small_file.h"
 #include "common/security/token.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 namespace {
@@ -41,7 +42,7 @@ Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,
     Result<RouterSocket> same =
         RouterSocket::Bind(context, host + before->substr(before->rfind(':') + 1), keys);
     if (same.ok()) return same;
-    LogWarning(same.error().message + "; taking another port");
+    LogWarning({event::kPortTaken, same.error().message + "; taking another port"});
   }
   return RouterSocket::Bind(context, bind, keys);
 }

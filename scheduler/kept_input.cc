@@ -5,9 +5,10 @@
 
 #include <filesystem>
 
-#include "common/base/log.h"
 #include "common/data/text_stream.h"
 #include "common/data/text_writer.h"
+#include "common/log/log.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 namespace {
@@ -52,7 +53,7 @@ Result<KeptInput> KeepStandardInput(const std::string& run_directory, bool resum
         "train.data = -: {} is gone, which holds the run's standard input; name the training file",
         path));
   }
-  LogInfo("keeping standard input in " + path);
+  LogInfo({event::kInputKept, "keeping standard input in " + path, {{"path", path}}});
   DSLIDE_RETURN_IF_ERROR(CopyStandardInput(path, signals));
   return KeptInput{path, Provisional(path)};
 }

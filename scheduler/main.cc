@@ -5,8 +5,8 @@
 
 #include "common/app/executable.h"
 #include "common/app/limits.h"
-#include "common/base/log.h"
 #include "common/config/config_keys.h"
+#include "common/log/log.h"
 #include "scheduler/scheduler_shell.h"
 
 namespace dslide {

@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "common/app/executable.h"
-#include "common/base/log.h"
 #include "common/data/whole_file.h"
-#include "scheduler/status/prometheus_text.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
+#include "scheduler/base/events.h"
 #include "scheduler/status/summary.h"
 
 namespace dslide {
@@ -31,7 +32,7 @@ RunReporter::RunReporter(const std::string& run_directory, const Parts& parts, L
 
 void RunReporter::Begin(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) {
-    if (!note.empty()) recorder_.OnNotice(note, ElapsedSeconds());
+    if (!note.empty()) recorder_.OnEvent({event::kDataNote, note}, ElapsedSeconds());
   }
   WriteCosts(parts_.core->Describe(parts_.clock->Millis()));
 }
@@ -50,10 +51,11 @@ void RunReporter::ShowProgress(int64_t now_ms) {
   shown_ms_ = now_ms;
   if (phase == RunPhase::kEvaluating) return;
   const RunStatus status = parts_.core->Describe(now_ms);
-  std::string line = Waits(status) ? status.waiting : ProgressText(meter_.Sample(status));
-  if (!parts_.terminal->interactive() && line == shown_) return;
+  const Event line = Waits(status) ? Event{event::kWaiting, status.waiting}
+                                   : Event{event::kProgress, ProgressText(meter_.Sample(status))};
+  if (!parts_.terminal->interactive() && line.text == shown_) return;
   parts_.terminal->Print(line, /*transient=*/true);
-  shown_ = std::move(line);
+  shown_ = line.text;
 }
 
 void RunReporter::RecordProgress(int64_t now_ms) {
@@ -85,7 +87,7 @@ void RunReporter::MakeStatus(int64_t now_ms) {
   const RunStatus status = parts_.core->Describe(now_ms);
   MakeStatusText(status);
   if (parts_.page != nullptr) {
-    parts_.page->Publish(status_text_, PrometheusText(status, page_reading_, care_));
+    parts_.page->Publish(status_text_, PrometheusText(status, page_reading_, care_, event_counts_));
   }
   pace_.Made(now_ms, MonotonicMillis() - begun_ms);
 }
@@ -114,26 +116,35 @@ void RunReporter::MakeStatusText(const RunStatus& status) {
        .ledger_sync_us = parts_.ledger->sync_us()});
 }
 
-void RunReporter::Notice(const std::string& line) {
-  parts_.terminal->Announce(line);
-  recorder_.OnNotice(line, ElapsedSeconds());
+void RunReporter::Notice(const Event& event) {
+  parts_.terminal->Announce(event);
+  Record(event);
 }
 
-void RunReporter::Warning(const std::string& line) {
-  parts_.terminal->Warn(line);
-  recorder_.OnNotice(line, ElapsedSeconds());
+void RunReporter::Warning(const Event& event) {
+  parts_.terminal->Warn(event);
+  Record(event);
+}
+
+void RunReporter::Record(const Event& event) {
+  event_counts_[event.kind->code]++;
+  recorder_.OnEvent(event, ElapsedSeconds());
 }
 
 void RunReporter::OnEpoch(uint32_t epochs_trained) {
   const char* what = parts_.core->run().is_stream() ? "segment" : "epoch";
-  parts_.terminal->Log(fmt::format("{} {} done", what, epochs_trained));
-  recorder_.OnEpoch(epochs_trained, ElapsedSeconds());
+  const Event event{event::kEpochDone,
+                    fmt::format("{} {} done", what, epochs_trained),
+                    {{"epoch", epochs_trained}}};
+  parts_.terminal->Log(event);
+  recorder_.OnEpoch(event, ElapsedSeconds());
 }
 
 void RunReporter::OnEvaluation(const EvaluationResult& result) {
   if (result.set != EvaluationSet::kHeldOut) curve_.Add(result);
-  parts_.terminal->Print(EvaluationLine(result, parts_.core->run().is_stream()));
-  recorder_.OnEvaluation(result, ElapsedSeconds());
+  const Event event = EvaluationEvent(result, parts_.core->run().is_stream());
+  parts_.terminal->Print(event);
+  recorder_.OnEvaluation(result, event, ElapsedSeconds());
 }
 
 void RunReporter::OnCounted(const LedgerCounted& counted) {
@@ -142,7 +153,9 @@ void RunReporter::OnCounted(const LedgerCounted& counted) {
 
 void RunReporter::SetProblem(const std::string& why) {
   if (why.empty() != care_.problem.empty()) {
-    Warning(why.empty() ? "there is room for checkpoints again" : why);
+    Warning({event::kCheckpointRoom,
+             why.empty() ? "there is room for checkpoints again" : why,
+             {{"fits", why.empty()}}});
   }
   care_.problem = why;
 }
@@ -151,7 +164,9 @@ void RunReporter::SetProblem(const std::string& why) {
 RunCosts RunReporter::WriteCosts(const RunStatus& status) {
   RunCosts costs = costs_.Read(status, UsageOfThisProcess());
   const Status written = WriteWholeFile(directory_ + "/" + kTotalsName, FormatCosts(costs));
-  if (!written.ok() && costs_written_) parts_.terminal->Warn(written.error().message);
+  if (!written.ok() && costs_written_) {
+    parts_.terminal->Warn({event::kRecordsFailed, written.error().message});
+  }
   costs_written_ = written.ok();
   return costs;
 }
@@ -159,7 +174,7 @@ RunCosts RunReporter::WriteCosts(const RunStatus& status) {
 Status RunReporter::WriteSummary() {
   parts_.terminal->EndTransient();
   const std::string few = parts_.access != nullptr ? FewContributorsLine(contributions_) : "";
-  if (!few.empty()) parts_.terminal->Print(few);
+  if (!few.empty()) parts_.terminal->Print({event::kDataNote, few});
   const RunStatus status = parts_.core->Describe(parts_.clock->Millis());
   const Overrides& chosen = parts_.core->run().settings;
   if (parts_.core->outcome().ok() && !chosen.empty()) {

@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/process.h"
 #include "common/checkpoint/manifest.h"
+#include "common/log/event.h"
 #include "scheduler/access_control.h"
 #include "scheduler/base/effects.h"
 #include "scheduler/core/scheduler_core.h"
@@ -16,6 +17,7 @@
 #include "scheduler/ledger/ledger.h"
 #include "scheduler/status/learning_curve.h"
 #include "scheduler/status/progress.h"
+#include "scheduler/status/prometheus_text.h"
 #include "scheduler/status/recorder.h"
 #include "scheduler/status/run_costs.h"
 #include "scheduler/status/status.h"
@@ -55,9 +57,9 @@ class RunReporter {
   // JSON, not older than StatusPace has it.
   const std::string& RecentStatus();
 
-  // A line of the log that is an event of the run; the first kind is printed, too.
-  void Notice(const std::string& line);
-  void Warning(const std::string& line);
+  // Logs an event of the run and records it; Notice() prints it, too.
+  void Notice(const Event& event);
+  void Warning(const Event& event);
 
   void OnLost(const std::string& server) { recorder_.OnLost(server, ElapsedSeconds()); }
   void OnEpoch(uint32_t epochs_trained);
@@ -73,6 +75,7 @@ class RunReporter {
   void SetProblem(const std::string& why);
 
  private:
+  void Record(const Event& event);
   void ShowProgress(int64_t now_ms);
   void RecordProgress(int64_t now_ms);
   void PublishStatus(int64_t now_ms);
@@ -102,6 +105,7 @@ class RunReporter {
   bool costs_written_ = true;
   Contributions contributions_;  // of all entries of the ledger
   CheckpointCare care_;
+  EventCounts event_counts_;
 };
 
 }  // namespace dslide

@@ -12,7 +12,6 @@
 
 #include "common/app/config_paths.h"
 #include "common/app/run_directory.h"
-#include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/manifest.h"
@@ -22,6 +21,9 @@
 #include "common/config/config_keys.h"
 #include "common/data/measures/label_counts.h"
 #include "common/data/whole_file.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
+#include "scheduler/base/events.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/core/setting_choice.h"
 #include "scheduler/plan/memory_check.h"
@@ -119,10 +121,10 @@ class Starter {
     if (options_.resume) DSLIDE_RETURN_IF_ERROR(FindWhatToResume(began_, &inputs_));
     const uint32_t epochs = inputs_.config.train.epochs;
     if (inputs_.ledger.epoch > epochs) {
-      PrintLine(
-          fmt::format("train.epochs = {}: the run has trained {} epochs, and trains no more; set "
-                      "train.epochs above that",
-                      epochs, inputs_.ledger.epoch));
+      PrintLine({event::kRunContinued,
+                 fmt::format("train.epochs = {}: the run has trained {} epochs, and trains no "
+                             "more; set train.epochs above that",
+                             epochs, inputs_.ledger.epoch)});
     }
     // A resumed run's configuration does not show which keys were left open.
     const bool chooses =
@@ -175,10 +177,11 @@ class Starter {
     if (!IsFinished(inputs_.ledger, asked)) return false;
     const Result<std::string> newest = FindCheckpoint(inputs_.checkpoint_directory);
     if (!newest.ok()) return false;
-    PrintLine(FinishedLine(root_, inputs_.ledger));
+    PrintLine({event::kRunFinished, FinishedLine(root_, inputs_.ledger)});
     if (AwaitsHook(root_, options_.config, *newest)) {
-      LogWarning("checkpoint.hook has not succeeded with the last checkpoint; run it with " +
-                 *newest);
+      LogWarning(
+          {event::kHookFailed,
+           "checkpoint.hook has not succeeded with the last checkpoint; run it with " + *newest});
     }
     return true;
   }
@@ -197,8 +200,9 @@ class Starter {
     run_->data = *std::move(data);
     DSLIDE_RETURN_IF_ERROR(CheckSizes());
     if (run_->data == nullptr) {
-      PrintLine(fmt::format("{}: the stream has ended, {} trained", run_->directory,
-                            Plural(inputs_.ledger.epoch, "segment")));
+      PrintLine(
+          {event::kRunFinished, fmt::format("{}: the stream has ended, {} trained", run_->directory,
+                                            Plural(inputs_.ledger.epoch, "segment"))});
     }
     return {};
   }
@@ -287,17 +291,19 @@ class Starter {
 
   void Introduce() const {
     const Endpoint& endpoint = *run_->endpoint;
-    LogInfo(fmt::format("listening at {}{}", endpoint.address(),
-                        endpoint.encrypted() ? ", encrypted" : ""));
-    PrintLine(run_->data->training.description);
-    PrintLine(TrainingText(inputs_.config));
+    LogInfo({event::kListening,
+             fmt::format("listening at {}{}", endpoint.address(),
+                         endpoint.encrypted() ? ", encrypted" : ""),
+             {{"address", endpoint.address()}}});
+    PrintLine({event::kDataLoaded, run_->data->training.description});
+    PrintLine({event::kRunBegun, TrainingText(inputs_.config)});
     for (const std::string& note : run_->data->notes) {
-      if (!note.empty()) PrintLine(note);
+      if (!note.empty()) PrintLine({event::kDataNote, note});
     }
     for (const std::string& line : LoweredValues(options_.config, inputs_.config, options_.given)) {
-      PrintLine(line);
+      PrintLine({event::kRunBegun, line});
     }
-    for (const std::string& line : endpoint.Hints()) PrintLine(line);
+    for (const std::string& line : endpoint.Hints()) PrintLine({event::kRunBegun, line});
     NameRunInLog(inputs_.run);
   }
 

@@ -7,6 +7,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/stored_ranking.h"
 #include "common/run/slot_plan.h"
+#include "scheduler/base/events.h"
 #include "scheduler/scheduler_shell.h"
 
 namespace dslide {
@@ -79,10 +80,12 @@ void SchedulerShell::DrainLedgerQueue() {
   }
   const bool waits = ledger_queue_.wait().has_value();
   if (waits == std::exchange(said_that_ledger_waits_, waits)) return;
-  reporter_.Notice(waits ? ledger_queue_.wait()->why +
-                               "; training waits until there is room; a signal "
-                               "stops the run at once"
-                         : "the ledger's disk has room again; training continues");
+  reporter_.Notice({event::kLedgerWaits,
+                    waits ? ledger_queue_.wait()->why +
+                                "; training waits until there is room; a signal stops the run at "
+                                "once"
+                          : "the ledger's disk has room again; training continues",
+                    {{"waits", waits}}});
 }
 
 // While other messages wait for the ledger, sends the replies that depend on no ledger entry: to
@@ -141,10 +144,10 @@ void SchedulerShell::CarryOut(SchedulerCore::Effects effects) {
     access_read_ms_ = 0;
   }
   for (const std::string& server : effects.lost_servers) reporter_.OnLost(server);
-  for (const std::string& line : effects.tunings) terminal_.Debug(line);
+  for (const Event& event : effects.tunings) terminal_.Debug(event);
   if (effects.epoch_done) reporter_.OnEpoch(*effects.epoch_done);
   for (const EvaluationResult& result : effects.evaluations) reporter_.OnEvaluation(result);
-  for (const std::string& notice : effects.notices) reporter_.Notice(notice);
+  for (const Event& event : effects.notices) reporter_.Notice(event);
   if (!effects.examples.empty()) reporter_.OnExamples(effects.examples);
   if (effects.ranking) {
     // If this process is killed here, the next one runs the hook for the checkpoint again.
@@ -152,7 +155,7 @@ void SchedulerShell::CarryOut(SchedulerCore::Effects effects) {
     if (hook_.exists()) fs::remove(fs::path(run_directory_) / kHookDoneName, ignored);
     const Status stored =
         StoreRanking(core_.run().checkpoint_directory, effects.ranking->adjustment);
-    if (!stored.ok()) reporter_.Notice(stored.error().message);
+    if (!stored.ok()) reporter_.Notice({event::kRankingFailed, stored.error().message});
     hook_.Repeat(effects.ranking->directory);
   }
   if (effects.manifest) {

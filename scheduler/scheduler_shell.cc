@@ -8,14 +8,16 @@
 
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
-#include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/checkpoint/disk_use.h"
 #include "common/checkpoint/manifest.h"
 #include "common/data/whole_file.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "common/net/permissions.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/balance/model_size.h"
+#include "scheduler/base/events.h"
 #include "scheduler/members/join_limits.h"
 
 namespace dslide {
@@ -139,7 +141,7 @@ void SchedulerShell::TendHook() {
   if (!hook_.exists()) return;
   const CheckpointHook::Figures before = hook_.figures();
   for (const std::string& line : hook_.Tick(MonotonicMillis())) {
-    reporter_.Warning(line);
+    reporter_.Warning({event::kHookFailed, line});
   }
   const CheckpointHook::Figures& now = hook_.figures();
   reporter_.SetHook(now);
@@ -148,7 +150,7 @@ void SchedulerShell::TendHook() {
   if (now.done.empty() || !now.why.empty()) return;
   const std::string path = run_directory_ + "/" + kHookDoneName;
   if (const Status kept = WriteWholeFile(path, NameIn(now.done) + "\n"); !kept.ok()) {
-    terminal_.Warn(kept.error().message);
+    terminal_.Warn({event::kRecordsFailed, kept.error().message});
   }
 }
 
@@ -156,7 +158,8 @@ void SchedulerShell::TendHook() {
 // failure.
 void SchedulerShell::WaitForHook(StopSignals* signals) {
   if (!hook_.busy()) return;
-  terminal_.Log("waiting for checkpoint.hook with the last checkpoint; a signal ends the wait");
+  terminal_.Log({event::kHookWaits,
+                 "waiting for checkpoint.hook with the last checkpoint; a signal ends the wait"});
   Poller pause;
   pause.AddFd(signals->fd());
   const bool done = hook_.Await(MonotonicMillis, [&] {
@@ -165,7 +168,9 @@ void SchedulerShell::WaitForHook(StopSignals* signals) {
     pause.Wait(kPollMs);
     return true;
   });
-  if (!done) terminal_.Warn("checkpoint.hook has not succeeded with the last checkpoint");
+  if (done) return;
+  terminal_.Warn(
+      {event::kHookFailed, "checkpoint.hook has not succeeded with the last checkpoint"});
 }
 
 void SchedulerShell::MakeRoomForCheckpoint() {
@@ -201,10 +206,11 @@ SchedulerShell::Turn SchedulerShell::ReceiveSome() {
     } else {
       turn.dropped++;
       const Member* member = core_.roster().At(received->peer);
-      Warn(PeerWarning::kFlood,
-           fmt::format("{} sends more than {:.0f} messages a second; the others are dropped",
-                       member != nullptr ? member->name : "a connection of no member",
-                       member != nullptr ? MessageBudget::kOfMember : MessageBudget::kOfStranger));
+      Warn({event::kFlood,
+            fmt::format("{} sends more than {:.0f} messages a second; the others are dropped",
+                        member != nullptr ? member->name : "a connection of no member",
+                        member != nullptr ? MessageBudget::kOfMember : MessageBudget::kOfStranger),
+            {{"name", member != nullptr ? member->name : ""}}});
     }
   }
   return turn;
@@ -225,9 +231,10 @@ void SchedulerShell::Take(const RouterSocket::Received& received) {
   if (!message.ok()) {
     malformed_++;
     const std::string& text = message.error().message;
-    Warn(PeerWarning::kMalformed,
-         fmt::format("malformed message number {}: {}{}", malformed_, text,
-                     received.key ? ", with the key " + ShortTextOf(*received.key) : ""));
+    Warn({event::kMessageMalformed,
+          fmt::format("malformed message number {}: {}{}", malformed_, text,
+                      received.key ? ", with the key " + ShortTextOf(*received.key) : ""),
+          {{"messages", malformed_}}});
     refuse(ErrorReply{ErrorCode::kMalformed, text}, 0);
     Apply(core_.OnMalformed(peer, clock_.Millis()));
     return;
@@ -264,9 +271,10 @@ bool SchedulerShell::ByItsConnection(const PeerId& peer, const Message& message)
   const Message orders{{run_, incarnation_, next_sequence_++, 0, core_.plan_version()},
                        core_.OrdersFor(*member, now_ms)};
   if (!socket_.Send(member->peer, Encode(orders, WirePrecision::kFp32))) return true;
-  Warn(PeerWarning::kOtherConnection,
-       fmt::format("somebody speaks for {} by another connection than its own; {} is dropped",
-                   member->name, BodyName(message.body)));
+  Warn({event::kOtherConnection,
+        fmt::format("somebody speaks for {} by another connection than its own; {} is dropped",
+                    member->name, BodyName(message.body)),
+        {{"name", member->name}}});
   return false;
 }
 
@@ -284,18 +292,19 @@ std::optional<ErrorReply> SchedulerShell::WhyRefused(const RouterSocket::Receive
     const std::string why = WhyForbidden(role, message.body, Receiver::kScheduler);
     if (!why.empty()) refusal = ErrorReply{ErrorCode::kRefused, why};
   }
-  const auto warn = [&](PeerWarning kind, const std::string& line) {
+  const auto warn = [&](Event event) {
     const auto* join = std::get_if<Join>(&message.body);
-    if (join == nullptr || join->name != kDoctorName) return Warn(kind, line);
-    const auto admitted = doctor_lines_.Admit("dslide doctor looks: " + line, clock_.Millis());
+    if (join == nullptr || join->name != kDoctorName) return Warn(std::move(event));
+    event.text = "dslide doctor looks: " + event.text;
+    const auto admitted = doctor_lines_.Admit(std::move(event), clock_.Millis());
     if (admitted) LogDebug(*admitted);
   };
   if (refusal) {
-    warn(PeerWarning::kRefused, refusal->text);
+    warn({event::kMemberRefused, refusal->text});
     return refusal;
   }
   if (const std::string why = WhyUnreachable(message); !why.empty()) {
-    warn(PeerWarning::kUnreachable, "a server is refused: " + why);
+    warn({event::kServerRefused, "a server is refused: " + why, {{"why", why}}});
     refusal = ErrorReply{ErrorCode::kIncompatible, why};
   }
   return refusal;
@@ -377,7 +386,7 @@ void SchedulerShell::Answer(const PeerId& peer, Body body, uint64_t reply_to) {
 // The first signal ends the stream: what has come is trained. True: this one was it.
 bool SchedulerShell::EndsStream() {
   if (stream_ == nullptr || std::exchange(stream_ends_, true)) return false;
-  terminal_.Announce(kStreamEndsLine);
+  terminal_.Announce({event::kStreamEnds, kStreamEndsLine});
   stream_->End();
   return true;
 }
@@ -412,8 +421,8 @@ void SchedulerShell::ForgetSegments() {
   stream_->Forget(oldest, std::move(preprocessors));
 }
 
-void SchedulerShell::Warn(PeerWarning kind, const std::string& line) {
-  const auto admitted = peer_warnings_[static_cast<size_t>(kind)].Admit(line, clock_.Millis());
+void SchedulerShell::Warn(Event event) {
+  const auto admitted = peer_warnings_.Admit(std::move(event), clock_.Millis());
   if (admitted) terminal_.Warn(*admitted);
 }
 

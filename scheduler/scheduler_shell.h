@@ -9,9 +9,10 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "common/base/line_limit.h"
 #include "common/base/process.h"
 #include "common/checkpoint/checkpoint_hook.h"
+#include "common/log/event.h"
+#include "common/log/line_limit.h"
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
 #include "scheduler/address_prober.h"
@@ -35,8 +36,6 @@ class SchedulerShell {
   explicit SchedulerShell(std::unique_ptr<StartedRun> run);
 
   // Kinds of lines that peers can cause, each of which is limited.
-  enum class PeerWarning { kMalformed, kRefused, kUnreachable, kFlood, kOtherConnection };
-  static constexpr size_t kPeerWarnings = 5;
 
   // What came in a turn of the loop.
   struct Turn {
@@ -71,7 +70,7 @@ class SchedulerShell {
   // Looks for room for the checkpoint that waits for it.
   void MakeRoomForCheckpoint();
   void WaitForHook(StopSignals* signals);
-  void Warn(PeerWarning kind, const std::string& line);
+  void Warn(Event event);
   // Hands the core the segment of the stream that it wants, if it has come. A signal ends the
   // stream at first.
   void TendStream();
@@ -101,7 +100,7 @@ class SchedulerShell {
   Handout access_handout_;
   int64_t budget_trimmed_ms_ = 0;
   LineLimit refusal_lines_;
-  std::array<LineLimit, kPeerWarnings> peer_warnings_;
+  EventLimit peer_warnings_;
   LineLimit doctor_lines_;
   MessageBudget budget_;
   uint64_t malformed_ = 0;

@@ -7,10 +7,11 @@
 #include <limits>
 #include <utility>
 
-#include "common/base/log.h"
 #include "common/base/plural.h"
+#include "common/log/log.h"
 #include "common/run/slot_plan.h"
 #include "common/text/samples.h"
+#include "scheduler/base/events.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/stream/source_mark.h"
 #include "scheduler/stream/stored_segment.h"
@@ -52,12 +53,12 @@ Result<std::optional<StreamFeeder::Fed>> Await(StreamFeeder* feeder, uint32_t nu
   for (int timeout_ms = kSilentMs;;) {
     pollfd ready[2] = {{feeder->fd(), POLLIN, 0}, {signals->fd(), POLLIN, 0}};
     if (poll(ready, 2, timeout_ms) == 0) {
-      terminal.Announce(waits);
+      terminal.Announce({event::kWaiting, waits});
       timeout_ms = -1;
     }
     if (signals->Take()) {
       if (std::exchange(*ends, true)) return WasStopped();
-      terminal.Announce(kStreamEndsLine);
+      terminal.Announce({event::kStreamEnds, kStreamEndsLine});
       feeder->End();
     }
     std::optional<StreamFeeder::Delivery> delivery = feeder->Take();

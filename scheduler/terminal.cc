@@ -5,7 +5,8 @@
 
 #include <cstdio>
 
-#include "common/base/log.h"
+#include "common/log/log.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 namespace {
@@ -23,37 +24,37 @@ Terminal::Terminal()
     : interactive_(isatty(STDOUT_FILENO) == 1 && !LogsJson()), log_is_output_(LogIsOutput()) {}
 
 // A transient line is not wrapped, so that it is one line on a narrow terminal too.
-void Terminal::Print(const std::string& line, bool transient) {
+void Terminal::Print(const Event& event, bool transient) {
   ClearTransient();
-  if (!interactive_ || !transient) return PrintLine(line);
+  if (!interactive_ || !transient) return PrintLine(event);
   // By fputs: a closed pipe or a full disk behind standard output must not end the run.
-  std::fputs(("\x1b[?7l" + line + "\x1b[?7h").c_str(), stdout);
+  std::fputs(("\x1b[?7l" + event.text + "\x1b[?7h").c_str(), stdout);
   std::fflush(stdout);
   transient_shown_ = true;
 }
 
 void Terminal::EndTransient() {
-  if (transient_shown_) Print("");
+  if (transient_shown_) Print({event::kProgress, ""});
 }
 
-void Terminal::Log(const std::string& line) {
+void Terminal::Log(const Event& event) {
   MakeWayForLog();
-  LogInfo(line);
+  LogInfo(event);
 }
 
-void Terminal::Warn(const std::string& line) {
+void Terminal::Warn(const Event& event) {
   MakeWayForLog();
-  LogWarning(line);
+  LogWarning(event);
 }
 
-void Terminal::Debug(const std::string& line) {
+void Terminal::Debug(const Event& event) {
   MakeWayForLog();
-  LogDebug(line);
+  LogDebug(event);
 }
 
-void Terminal::Announce(const std::string& line) {
-  Log(line);
-  if (!log_is_output_ && !LogsJson()) Print(line);
+void Terminal::Announce(const Event& event) {
+  Log(event);
+  if (!log_is_output_ && !LogsJson()) Print(event);
 }
 
 void Terminal::ClearTransient() {

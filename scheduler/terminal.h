@@ -1,7 +1,8 @@
-// What a person sees of the scheduler: lines of standard output, and the log. Used by one thread.
+// What a person sees of the scheduler: events as lines of standard output, and the log. Used by one
+// thread.
 #pragma once
 
-#include <string>
+#include "common/log/event.h"
 
 namespace dslide {
 
@@ -13,16 +14,16 @@ class Terminal {
   bool interactive() const { return interactive_; }
 
   // A line of standard output. On a terminal the next line takes a transient one's place.
-  void Print(const std::string& line, bool transient = false);
+  void Print(const Event& event, bool transient = false);
   // Leaves an empty line in place of a transient one.
   void EndTransient();
 
   // Lines of the log.
-  void Log(const std::string& line);
-  void Warn(const std::string& line);
-  void Debug(const std::string& line);
+  void Log(const Event& event);
+  void Warn(const Event& event);
+  void Debug(const Event& event);
   // Of the log, and of standard output unless both are one file.
-  void Announce(const std::string& line);
+  void Announce(const Event& event);
 
  private:
   void ClearTransient();

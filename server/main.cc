@@ -4,10 +4,12 @@
 #include <algorithm>
 
 #include "common/app/executable.h"
-#include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/idle/priority.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "common/security/run_place.h"
+#include "server/base/events.h"
 #include "server/rows/tier/tier_file.h"
 #include "server/server_shell.h"
 
@@ -40,7 +42,7 @@ Status SetTier(const Config& config, ServerOptions* options) {
   const Result<uint64_t> free = FreeForTier(directory);
   if (!free.ok() && !any) return free.error();
   if (!free.ok()) {
-    LogInfo("no disk tier: " + free.error().message);
+    LogInfo({event::kTierUnavailable, "no disk tier: " + free.error().message});
     return {};
   }
   if (any && *free == 0) return {};
@@ -103,8 +105,10 @@ Status Serve(const ParsedArguments& arguments) {
   const std::string limits = is_lent ? LowerPriority(config->idle.priority) : "";
   StopSignals signals;
   StartLog("server", options.name, config->common.log_level);
-  for (const std::string& line : IgnoredByServer(arguments.All("set"))) LogWarning(line);
-  if (!limits.empty()) LogWarning(limits);
+  for (const std::string& line : IgnoredByServer(arguments.All("set"))) {
+    LogWarning({event::kSettingIgnored, line});
+  }
+  if (!limits.empty()) LogWarning({event::kProcessLimited, limits});
   return ServerShell::Run(options, &signals);
 }
 

@@ -6,12 +6,14 @@
 #include "common/base/address.h"
 #include "common/base/cgroup.h"
 #include "common/base/failpoint.h"
-#include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "common/net/resolve.h"
 #include "common/net/usage.h"
 #include "common/run/slot_rows.h"
+#include "server/base/events.h"
 #include "server/gate/request_bytes.h"
 
 namespace dslide {
@@ -75,11 +77,14 @@ Status LimitMemory(const ServerLoad& load, Executor* executor) {
         executor->local_index(), (bytes >> 20) + 1, load.tier_directory,
         shared(load.tier_bytes) >> 20));
   }
-  LogInfo(
-      fmt::format("disk tier: executor {} has {} of {} rows in memory at a time, the others in {} "
-                  "({} MB); more "
-                  "memory is faster (cluster.memory_mb)",
-                  executor->local_index(), places, rows, load.tier_directory, bytes >> 20));
+  LogInfo({event::kTierUsed,
+           fmt::format("disk tier: executor {} has {} of {} rows in memory at a time, the others "
+                       "in {} ({} MB); more memory is faster (cluster.memory_mb)",
+                       executor->local_index(), places, rows, load.tier_directory, bytes >> 20),
+           {{"executor", executor->local_index()},
+            {"rows_in_memory", places},
+            {"rows", rows},
+            {"disk_bytes", bytes}}});
   return {};
 }
 
@@ -117,8 +122,10 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   Result<DealerSocket> scheduler = DealerSocket::Connect(context, to.address, to.curve);
   DSLIDE_RETURN_IF_ERROR(scheduler);
   LogInfo(
-      fmt::format("serving at {}, joining the scheduler at {}{}; up to {} MB for rows and tables",
-                  *address, to.address, to.curve ? ", encrypted" : "", options.memory_bytes >> 20));
+      {event::kServing,
+       fmt::format("serving at {}, joining the scheduler at {}{}; up to {} MB for rows and tables",
+                   *address, to.address, to.curve ? ", encrypted" : "", options.memory_bytes >> 20),
+       {{"address", *address}, {"scheduler", to.address}, {"memory_bytes", options.memory_bytes}}});
   WarnIfUnresolved(to.address);
   ServerCore core({DrawIncarnation(to.own()), options.name, *address, CoresOfThisMachine(),
                    options.memory_bytes, CgroupLimitsOfThisProcess().cores, options.tier_directory,
@@ -154,7 +161,8 @@ Status ServerShell::Loop(StopSignals* signals) {
     TendHook();
     Apply(core_.Tick(Usage(), clock_.Millis()));
     if (silence_.Due(core_.heard_ms(), clock_.Millis())) {
-      LogWarning("still no answer from the scheduler at " + scheduler_access_.address);
+      LogWarning({event::kSchedulerSilent,
+                  "still no answer from the scheduler at " + scheduler_access_.address});
     }
     if (const auto failure = scheduler_.TakeFailure(); failure && !exit_) {
       const Status refused = SchedulerRefusal(*failure, scheduler_access_);
@@ -180,13 +188,16 @@ Heartbeat ServerShell::Usage() const {
 }
 
 void ServerShell::TendHook() {
-  for (const std::string& line : hook_.Tick(MonotonicMillis())) LogWarning(line);
+  for (const std::string& line : hook_.Tick(MonotonicMillis())) {
+    LogWarning({event::kHookFailed, line});
+  }
 }
 
 // What this server wrote last is worth the wait. A signal ends it, and so does a second failure.
 void ServerShell::WaitForHook(StopSignals* signals) {
   if (!hook_.busy()) return;
-  LogInfo("waiting for checkpoint.shard_hook with the last checkpoint; a signal ends the wait");
+  LogInfo({event::kHookWaits,
+           "waiting for checkpoint.shard_hook with the last checkpoint; a signal ends the wait"});
   Poller pause;
   pause.AddFd(signals->fd());
   const bool done = hook_.Await(MonotonicMillis, [&] {
@@ -195,7 +206,9 @@ void ServerShell::WaitForHook(StopSignals* signals) {
     pause.Wait(kPollMs);
     return true;
   });
-  if (!done) LogWarning("checkpoint.shard_hook has not succeeded with the last checkpoint");
+  if (done) return;
+  LogWarning(
+      {event::kHookFailed, "checkpoint.shard_hook has not succeeded with the last checkpoint"});
 }
 
 void ServerShell::FollowConfig() {
@@ -219,7 +232,8 @@ void ServerShell::Receive() {
       if (message.ok()) {
         Apply(core_.HandleServer(std::move(*message), clock_.Micros()));
       } else {
-        LogWarning(fmt::format("from the server at {}: {}", peer.first, message.error().message));
+        LogWarning({event::kMessageMalformed,
+                    fmt::format("from the server at {}: {}", peer.first, message.error().message)});
       }
     }
   }
@@ -231,7 +245,7 @@ void ServerShell::ReceiveFromScheduler() {
     bytes_received_ += bytes->size();
     Result<Message> message = Decode(*bytes);
     if (!message.ok()) {
-      LogWarning("from the scheduler: " + message.error().message);
+      LogWarning({event::kMessageMalformed, "from the scheduler: " + message.error().message});
       continue;
     }
     if (std::holds_alternative<JoinReply>(message->body)) NameRunInLog(message->envelope.run);
@@ -260,7 +274,7 @@ void ServerShell::ReceiveFromPeers() {
     if (received->key) {
       const std::string why = access_->WhyRefused(*received->key, *message, Receiver::kServer);
       if (!why.empty()) {
-        Warn(&refusal_lines_, why);
+        Warn(&refusal_lines_, {event::kMessageRefused, why});
         continue;
       }
     }
@@ -299,12 +313,15 @@ void ServerShell::CollectFromExecutors() {
 void ServerShell::Send(const Message& message) {
   Bytes bytes = Encode(message, WirePrecision::kFp32);
   bytes_sent_ += bytes.size();
-  if (!scheduler_.Send(std::move(bytes))) LogWarning("the queue to the scheduler is full");
+  if (!scheduler_.Send(std::move(bytes))) {
+    LogWarning({event::kQueueFull, "the queue to the scheduler is full"});
+  }
   if (std::holds_alternative<Join>(message.body)) PassFailpoint(Failpoint::kServerJoin);
 }
 
-void ServerShell::Warn(LineLimit* limit, const std::string& line) {
-  if (const auto admitted = limit->Admit(line, clock_.Millis())) LogWarning(*admitted);
+void ServerShell::Warn(LineLimit* limit, Event line) {
+  const auto admitted = limit->Admit(std::move(line), clock_.Millis());
+  if (admitted) LogWarning(*admitted);
 }
 
 void ServerShell::SendToServer(const PlanServer& server, const Message& message) {
@@ -312,7 +329,7 @@ void ServerShell::SendToServer(const PlanServer& server, const Message& message)
   auto link = servers_.find(peer);
   if (link == servers_.end()) {
     Result<DealerSocket> socket = DialMember(*context_, *access_, scheduler_access_, server);
-    if (!socket.ok()) return LogWarning(socket.error().message);
+    if (!socket.ok()) return LogWarning({event::kPeerUnreachable, socket.error().message});
     link = servers_.emplace(peer, std::move(*socket)).first;
   }
   Bytes bytes = Encode(message, WirePrecision::kFp32);
@@ -322,16 +339,17 @@ void ServerShell::SendToServer(const PlanServer& server, const Message& message)
 
 void ServerShell::Apply(ServerCore::Effects effects) {
   if (!effects.name.empty()) RenameLog(effects.name);
-  for (const std::string& line : effects.notices) LogInfo(line);
-  for (const std::string& line : effects.warnings) LogWarning(line);
-  for (const std::string& line : effects.peer_warnings) Warn(&peer_lines_, line);
+  for (const Event& event : effects.notices) LogInfo(event);
+  for (const Event& event : effects.warnings) LogWarning(event);
+  for (Event& event : effects.peer_warnings) Warn(&peer_lines_, std::move(event));
   for (const Message& message : effects.to_scheduler) Send(message);
   for (auto& [peer, bytes] : effects.to_workers) {
     bytes_sent_ += bytes->size();
     PassFailpoint(Failpoint::kServerBeforeReply);
     // A worker that died, or a server that has what it wanted: either is as it should be.
     if (!workers_.Send(peer, std::move(bytes))) {
-      Warn(&peer_lines_, "a peer is gone or takes no replies; its reply is dropped");
+      Warn(&peer_lines_,
+           {event::kPeerUnreachable, "a peer is gone or takes no replies; its reply is dropped"});
     }
   }
   if (effects.unload) StopExecutors();
@@ -360,7 +378,9 @@ void ServerShell::StopExecutors() {
 }
 
 void ServerShell::StartExecutors(const ServerLoad& load) {
-  LogInfo(fmt::format("{}, {} kernels", Plural(load.slots.size(), "executor"), BestKernels().name));
+  LogInfo({event::kExecutorsStarted,
+           fmt::format("{}, {} kernels", Plural(load.slots.size(), "executor"), BestKernels().name),
+           {{"executors", load.slots.size()}, {"kernels", std::string(BestKernels().name)}}});
   StopExecutors();
   CheckpointStore::Place place{load.server};
   place.disk_bytes = disk_bytes_;

@@ -6,9 +6,10 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "common/base/line_limit.h"
 #include "common/base/process.h"
 #include "common/checkpoint/checkpoint_hook.h"
+#include "common/log/event.h"
+#include "common/log/line_limit.h"
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
 #include "server/core/server_core.h"
@@ -54,7 +55,7 @@ class ServerShell {
   void StopExecutors();
   void StartExecutors(const ServerLoad& load);
   void Send(const Message& message);
-  void Warn(LineLimit* limit, const std::string& line);
+  void Warn(LineLimit* limit, Event line);
   Heartbeat Usage() const;
   void TendHook();
   void WaitForHook(StopSignals* signals);

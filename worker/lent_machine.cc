@@ -6,10 +6,11 @@
 
 #include <utility>
 
-#include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/idle/local_time.h"
 #include "common/idle/user_files.h"
+#include "common/log/log.h"
+#include "worker/events.h"
 
 namespace dslide {
 namespace {
@@ -21,7 +22,7 @@ int64_t UnixSeconds() { return time(nullptr); }
 
 std::string DirectoryOr(const Result<std::string>& found, const char* without) {
   if (found.ok()) return *found;
-  LogWarning(fmt::format("{}; {}", found.error().message, without));
+  LogWarning({event::kHostRecords, fmt::format("{}; {}", found.error().message, without)});
   return "";
 }
 
@@ -129,14 +130,18 @@ void LentMachine::Settle(int64_t now_ms, bool at_once) {
   } else {
     totals_.Add(since, LocalTimeAt(UnixSeconds()).date);  // the caps hold without the file
   }
-  if (!totals.ok() && !std::exchange(warned_, true)) LogWarning(totals.error().message);
+  if (!totals.ok()) WarnOnce(totals.error());
   Publish();
 }
 
 void LentMachine::Publish() {
   shown_.done = done_;
   const Status published = publisher_.Publish(shown_);
-  if (!published.ok() && !std::exchange(warned_, true)) LogWarning(published.error().message);
+  if (!published.ok()) WarnOnce(published.error());
+}
+
+void LentMachine::WarnOnce(const Error& error) {
+  if (!std::exchange(warned_, true)) LogWarning({event::kHostRecords, error.message});
 }
 
 void LentMachine::SetState(const std::string& state, const std::string& name, int64_t now_ms) {
@@ -159,27 +164,31 @@ void LentMachine::SetState(const std::string& state, const std::string& name, in
   Settle(now_ms, /*at_once=*/true);
 }
 
-void LentMachine::Say(const std::string& line, int64_t now_ms) {
-  if (!rested_) return LogInfo(line);
-  if (const auto admitted = log_.AdmitState(line, now_ms)) LogInfo(*admitted);
+void LentMachine::Say(Event event, int64_t now_ms) {
+  if (!rested_) return LogInfo(event);
+  const auto admitted = log_.AdmitState(std::move(event), now_ms);
+  if (admitted) LogInfo(*admitted);
 }
 
 void LentMachine::Reload() {
-  if (!read_rules_) return LogInfo("SIGHUP: there is no file to read again (--config FILE)");
+  if (!read_rules_) {
+    return LogInfo({event::kHostPolicy, "SIGHUP: there is no file to read again (--config FILE)"});
+  }
   tzset();
   Result<IdleConfig> rules = read_rules_();
   if (!rules.ok()) {
-    return LogWarning(rules.error().message + "; the policy stays as it was");
+    return LogWarning({event::kHostPolicy, rules.error().message + "; the policy stays as it was"});
   }
   const IdleConfig& now = policy_.rules();
   if (rules->cores != now.cores || rules->priority != now.priority) {
-    LogWarning("idle.cores and idle.priority count from the next start of this worker on");
+    LogWarning({event::kHostPolicy,
+                "idle.cores and idle.priority count from the next start of this worker on"});
     rules->cores = now.cores;
     rules->priority = now.priority;
   }
   policy_.SetRules(*std::move(rules));
   SetRates();
-  LogInfo("the policy now: " + shown_.policy);
+  LogInfo({event::kHostPolicy, "the policy now: " + shown_.policy});
   Publish();
   looked_ms_ = 0;  // decide by it at once
 }

@@ -11,12 +11,13 @@
 #include <optional>
 #include <string>
 
-#include "common/base/line_limit.h"
 #include "common/idle/account.h"
 #include "common/idle/budget.h"
 #include "common/idle/machine_reader.h"
 #include "common/idle/policy.h"
 #include "common/idle/published.h"
+#include "common/log/event.h"
+#include "common/log/line_limit.h"
 
 namespace dslide {
 
@@ -48,7 +49,7 @@ class LentMachine {
   // does not answer), and its name in the roster.
   void SetState(const std::string& state, const std::string& name, int64_t now_ms);
   // Logs a line; one a minute once the worker has paused or waited. The last one comes at the end.
-  void Say(const std::string& line, int64_t now_ms);
+  void Say(Event event, int64_t now_ms);
   // SIGHUP: rules that cannot be read leave the old ones.
   void Reload();
 
@@ -56,6 +57,7 @@ class LentMachine {
   double OwnCpuSeconds();
   void Settle(int64_t now_ms, bool at_once);
   void Publish();
+  void WarnOnce(const Error& error);
   void SetRates();
 
   IdlePolicy policy_;

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include "common/app/executable.h"
-#include "common/base/log.h"
 #include "common/idle/policy.h"
 #include "common/idle/priority.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "common/security/run_place.h"
+#include "worker/events.h"
 #include "worker/worker_process.h"
 
 namespace dslide {
@@ -32,14 +34,16 @@ Status Work(const ParsedArguments& arguments) {
                                           : StopSignals::HangUp::kStops);
   options.name = arguments.Get("name");
   StartLog("worker", options.name, "info");
-  for (const std::string& line : IgnoredByWorker(arguments.All("set"))) LogWarning(line);
+  for (const std::string& line : IgnoredByWorker(arguments.All("set"))) {
+    LogWarning({event::kSettingIgnored, line});
+  }
   Result<SchedulerAccess> scheduler = SchedulerOf(arguments);
   DSLIDE_RETURN_IF_ERROR(scheduler);
   options.scheduler = *std::move(scheduler);
   options.data = arguments.Get("data");
   if (!is_lent) return RunWorker(options, nullptr, &signals);
-  LogInfo("lent by its owner: " + RulesText(rules));
-  if (!limits.empty()) LogWarning(limits);
+  LogInfo({event::kHostPolicy, "lent by its owner: " + RulesText(rules)});
+  if (!limits.empty()) LogWarning({event::kProcessLimited, limits});
   const auto read_rules = [&]() -> Result<IdleConfig> {
     const Result<Config> again = OwnConfigFromArguments(arguments);
     DSLIDE_RETURN_IF_ERROR(again);

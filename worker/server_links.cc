@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "worker/events.h"
+
 namespace dslide {
 
 void ServerLinks::Follow(const Plan& plan, bool goes_on, const Config& config, int64_t now_us) {
@@ -151,7 +153,7 @@ const char* ServerLinks::TextOf(Silence silence) {
 }
 
 void ServerLinks::TellSilent(const FlightTable& flights, bool waits, const Config& config,
-                             int64_t now_us, Heartbeat* beat, std::vector<std::string>* notices) {
+                             int64_t now_us, Heartbeat* beat, std::vector<Event>* notices) {
   const int64_t silence_us = int64_t{2000} * config.cluster.request_timeout_ms;
   const std::vector<Silence> silent = Silences(flights, waits, IsSynchronous(config.train),
                                                silence_us, beat->longest_batch_us, now_us);
@@ -161,7 +163,9 @@ void ServerLinks::TellSilent(const FlightTable& flights, bool waits, const Confi
       beat->silent_servers.push_back(server.incarnation.value);
     if (silent[s] != links_[s].told && silent[s] != Silence::kNone)
       notices->push_back(
-          fmt::format("{} at {} {}", server.name, server.address, TextOf(silent[s])));
+          {event::kServerSilent,
+           fmt::format("{} at {} {}", server.name, server.address, TextOf(silent[s])),
+           {{"server", server.name}, {"why", std::string(TextOf(silent[s]))}}});
     links_[s].told = silent[s];
   }
 }

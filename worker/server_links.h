@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/config/config.h"
+#include "common/log/event.h"
 #include "common/wire/messages.h"
 #include "worker/flight_table.h"
 #include "worker/link_meter.h"
@@ -42,16 +43,16 @@ class ServerLinks {
 
   // Reports the slowest link, and how many links use int8.
   void Describe(Heartbeat* beat) const;
-  // Adds the silent servers to `beat`, and a line to `notices` for each that fell silent. A server
-  // is silent when it has answered nothing for twice cluster.request_timeout_ms, or nothing of use
-  // for a fifth of it. For a server that has given fewer than kProof answers of use, the time is
-  // kFirstRoundTrips round trips of the slowest other link or kSlowBatches times the longest batch,
-  // and at least kFirstSilenceUs, or kConnectUs before its first answer. The scheduler is told of a
-  // server without answers only while others answer; when none answers, the worker's own network
-  // may be at fault. `waits`: failed batches are set aside, so that a new server which refuses
-  // everything is asked nothing for a while.
+  // Adds the silent servers to `beat`, and an event to `notices` for each that fell silent. A
+  // server is silent when it has answered nothing for twice cluster.request_timeout_ms, or nothing
+  // of use for a fifth of it. For a server that has given fewer than kProof answers of use, the
+  // time is kFirstRoundTrips round trips of the slowest other link or kSlowBatches times the
+  // longest batch, and at least kFirstSilenceUs, or kConnectUs before its first answer. The
+  // scheduler is told of a server without answers only while others answer; when none answers, the
+  // worker's own network may be at fault. `waits`: failed batches are set aside, so that a new
+  // server which refuses everything is asked nothing for a while.
   void TellSilent(const FlightTable& flights, bool waits, const Config& config, int64_t now_us,
-                  Heartbeat* beat, std::vector<std::string>* notices);
+                  Heartbeat* beat, std::vector<Event>* notices);
 
  private:
   static constexpr int64_t kProbeUs = 2'000'000;  // half a window of the meter

@@ -8,8 +8,10 @@
 
 #include "common/base/check.h"
 #include "common/config/limits.h"
+#include "common/log/events.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
+#include "worker/events.h"
 
 namespace dslide {
 namespace {
@@ -106,7 +108,8 @@ void WorkerCore::OnSchedulerMessage(Message message) {
     effects_.dismissed = shutdown->exit_code;
     effects_.exit = DismissedBy(*shutdown);
     if (effects_.exit->ok()) {
-      effects_.notices.push_back(fmt::format("dismissed by the scheduler: {}", shutdown->reason));
+      effects_.notices.push_back(
+          {event::kDismissed, fmt::format("dismissed by the scheduler: {}", shutdown->reason)});
     }
   } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
     OnError(*error);
@@ -142,7 +145,9 @@ void WorkerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   given_name_ = reply.name;
   in_flight_ = InFlightControl(config_->train.batches_in_flight);
   effects_.notices.push_back(
-      fmt::format("joined as {}{}", reply.name, local_.in_use() ? ", with the training data" : ""));
+      {event::kJoined,
+       fmt::format("joined as {}{}", reply.name, local_.in_use() ? ", with the training data" : ""),
+       {{"name", reply.name}}});
 }
 
 void WorkerCore::OnPlan(const Plan& plan) {
@@ -158,7 +163,9 @@ void WorkerCore::OnPlan(const Plan& plan) {
   const bool goes_on = work_ && GenerationOf(plan) == GenerationOf(plan_);
   if (work_ && !goes_on) {
     effects_.notices.push_back(
-        fmt::format("slot plan {}: the work in hand is given up", plan.version));
+        {event::kWorkDropped,
+         fmt::format("slot plan {}: the work in hand is given up", plan.version),
+         {{"map", plan.version}}});
   }
   if (goes_on) {
     BeginAgain();
@@ -217,7 +224,8 @@ void WorkerCore::OnGrant(LeaseGrant grant) {
   if (!work_) return;
   work_->leases.Answered(0);
   if (const Status usable = local_.Complete(*config_, &grant); !usable.ok()) {
-    effects_.notices.push_back("a lease is not taken: " + usable.error().message);
+    effects_.notices.push_back(
+        {event::kLeaseUnusable, "a lease is not taken: " + usable.error().message});
     return work_->leases.Answered(NowMs() + kSenselessGrantMs);
   }
   std::vector<LeaseBatch> batches = std::move(grant.batches);
@@ -429,8 +437,10 @@ void WorkerCore::FailFlight(uint64_t id, const std::string& why, After after) {
   if (!failed) return;
   const bool again =
       after == After::kBeginAgain && work_->leases.SetAside(std::move(failed->leased), now_us_);
-  effects_.failed_batches.push_back((again ? "a batch begins again: " : "a batch is given up: ") +
-                                    why);
+  effects_.failed_batches.push_back(
+      {event::kBatchFailed,
+       (again ? "a batch begins again: " : "a batch is given up: ") + why,
+       {{"again", again}, {"why", why}}});
   if (failed->next) FailFlight(*failed->next, kLostWithPush);
 }
 
@@ -443,7 +453,7 @@ void WorkerCore::GiveWaitingBack() {
 }
 
 void WorkerCore::OnError(const ErrorReply& error) {
-  effects_.notices.push_back("the scheduler refused: " + error.text);
+  effects_.notices.push_back({event::kSchedulerRefused, "the scheduler refused: " + error.text});
   if (error.code == ErrorCode::kWrongRun || error.code == ErrorCode::kFenced) {
     BeginNewLife();  // it was taken for dead, or a new life of the scheduler does not know it
   } else if (error.code == ErrorCode::kIncompatible) {
@@ -467,8 +477,10 @@ WorkerCore::Effects WorkerCore::Tick(const Heartbeat& usage, int64_t now_us) {
     return Drain();
   }
   if (stopping_ && NowMs() - stop_asked_us_ / 1000 >= kStopMs) {
-    effects_.notices.push_back(fmt::format(
-        "the batches in flight are not done after {} s; others train them", kStopMs / 1000));
+    effects_.notices.push_back(
+        {event::kBatchesUnfinished,
+         fmt::format("the batches in flight are not done after {} s; others train them",
+                     kStopMs / 1000)});
     effects_.exit = Status();
     return Drain();
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/config/config.h"
+#include "common/log/event.h"
 #include "common/run/dense_copies.h"
 #include "common/run/scheduler_link.h"
 #include "common/wire/messages.h"
@@ -39,9 +40,9 @@ class WorkerCore {
   struct Effects {
     std::vector<Outgoing> send;
     std::optional<Plan> connect;  // dial these servers before sending
-    std::vector<std::string> notices;
-    std::vector<std::string> failed_batches;  // a line for each that begins again or is given up
-    std::optional<Status> exit;               // leave with this outcome
+    std::vector<Event> notices;
+    std::vector<Event> failed_batches;  // an event for each that begins again or is given up
+    std::optional<Status> exit;         // leave with this outcome
     // The scheduler has dismissed this worker and ends with this exit code; 0: the run is done.
     std::optional<uint32_t> dismissed;
   };

@@ -7,13 +7,15 @@
 #include <random>
 
 #include "common/base/address.h"
-#include "common/base/log.h"
 #include "common/data/checksum.h"
 #include "common/idle/local_time.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "common/math/kernels.h"
 #include "common/net/resolve.h"
 #include "common/net/socket.h"
 #include "common/text/samples.h"
+#include "worker/events.h"
 #include "worker/worker_shell.h"
 
 namespace dslide {
@@ -79,12 +81,12 @@ class WorkerProcess {
       const int64_t now_ms = MonotonicMillis();
       const IdleDecision& decision = lent_->Look(now_ms);
       if (lent_->Knows() && !decision.pauses()) {
-        if (said != PauseReason::kNone) lent_->Say("goes on", now_ms);
+        if (said != PauseReason::kNone) lent_->Say({event::kHostState, "goes on"}, now_ms);
         return true;
       }
       if (lent_->Knows()) {
         lent_->SetState("paused", session_.name, now_ms);
-        if (said != decision.reason) lent_->Say(PauseText(decision), now_ms);
+        if (said != decision.reason) lent_->Say({event::kHostState, PauseText(decision)}, now_ms);
         said = decision.reason;
       }
       if (!Wait(LentMachine::kLookMs)) return false;
@@ -106,7 +108,7 @@ class WorkerProcess {
     const std::string why = end.outcome.ok() ? "the scheduler stops before the run is done"
                                              : end.outcome.error().message;
     lent_->SetState("waiting", session_.name, MonotonicMillis());
-    lent_->Say("waits for the scheduler: " + why, MonotonicMillis());
+    lent_->Say({event::kSchedulerSilent, "waits for the scheduler: " + why}, MonotonicMillis());
     for (int64_t now_ms; (now_ms = MonotonicMillis()) < until_ms;) {
       if (!Wait(std::min(until_ms - now_ms, LentMachine::kLookMs))) return false;
       (void)lent_->Look(MonotonicMillis());
@@ -135,7 +137,9 @@ Status RunWorker(const WorkerOptions& options, LentMachine* lent, StopSignals* s
   }
   const SchedulerAccess& to = options.scheduler;
   DSLIDE_RETURN_IF_ERROR(CheckDialable(to.address));
-  LogInfo(fmt::format("joining the scheduler at {}{}", to.address, to.curve ? ", encrypted" : ""));
+  LogInfo({event::kJoining,
+           fmt::format("joining the scheduler at {}{}", to.address, to.curve ? ", encrypted" : ""),
+           {{"scheduler", to.address}}});
   WarnIfUnresolved(to.address);
   WorkerProcess process(options, file ? &*file : nullptr, lent, signals);
   return process.Run();

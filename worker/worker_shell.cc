@@ -6,7 +6,8 @@
 #include <functional>
 
 #include "common/base/failpoint.h"
-#include "common/base/log.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "common/net/usage.h"
 
 namespace dslide {
@@ -61,7 +62,8 @@ SessionEnd WorkerShell::Loop(StopSignals* signals) {
     if (exit_) break;  // an outcome is final
     Apply(core_.Tick(Usage(), clock_.Micros()));
     if (silence_.Due(core_.heard_ms(), clock_.Millis())) {
-      Say("still no answer from the scheduler at " + options_.scheduler.address);
+      Say({event::kSchedulerSilent,
+           "still no answer from the scheduler at " + options_.scheduler.address});
     }
     if (const auto line = failed_batches_.Due(clock_.Millis())) Say(*line);
     CheckHandshakes();
@@ -75,13 +77,13 @@ SessionEnd WorkerShell::Loop(StopSignals* signals) {
 void WorkerShell::Stop() {
   if (!core_.joined()) {
     stopping_ = true;
-    LogInfo("stopped before it has joined");
+    LogInfo({event::kStopRequested, "stopped before it has joined"});
     exit_ = Status();
   } else if (stopping_) {
     exit_ = Failed("stopped at once; the batches in flight are trained by others");
   } else {
     stopping_ = true;
-    LogInfo("stopping: finishing the batches in flight");
+    LogInfo({event::kStopRequested, "stopping: finishing the batches in flight"});
     core_.RequestStop();
   }
 }
@@ -104,9 +106,9 @@ void WorkerShell::Obey() {
   if (FinishesForPause() && (late || !core_.joined())) exit_ = Status();
 }
 
-void WorkerShell::Say(const std::string& line) {
-  if (options_.lent == nullptr) return LogInfo(line);
-  options_.lent->Say(line, clock_.Millis());
+void WorkerShell::Say(Event event) {
+  if (options_.lent == nullptr) return LogInfo(event);
+  options_.lent->Say(std::move(event), clock_.Millis());
 }
 
 // A process may have several sessions, and each counts for itself.
@@ -128,7 +130,9 @@ void WorkerShell::Redial() {
   const SchedulerAccess& to = options_.scheduler;
   Result<DealerSocket> socket = DealerSocket::Connect(*context_, to.address, to.curve);
   if (!socket.ok()) return;  // the same address was good before
-  Say(fmt::format("the scheduler at {} is silent; dialling again", to.address));
+  Say({event::kSchedulerSilent,
+       fmt::format("the scheduler at {} is silent; dialling again", to.address),
+       {{"scheduler", to.address}}});
   scheduler_ = std::move(*socket);
   for (size_t s = 0; s < servers_.size(); ++s) servers_[s] = DialServer(plan_[s]);
   WatchSockets();
@@ -150,7 +154,7 @@ void WorkerShell::Receive(uint32_t from) {
     if (options_.lent != nullptr) options_.lent->CountReceived(bytes->size());
     Result<Message> message = Decode(*bytes);
     if (!message.ok()) {
-      LogWarning("a reply is dropped: " + message.error().message);
+      LogWarning({event::kMessageMalformed, "a reply is dropped: " + message.error().message});
       if (from != WorkerCore::kScheduler) core_.OnMalformed(from, clock_.Micros());
       continue;
     }
@@ -185,10 +189,11 @@ void WorkerShell::CheckHandshakes() {
 }
 
 void WorkerShell::Apply(WorkerCore::Effects effects) {
-  for (const std::string& line : effects.notices) Say(line);
-  for (const std::string& line : effects.failed_batches) {
+  for (Event& event : effects.notices) Say(std::move(event));
+  for (Event& event : effects.failed_batches) {
     if (options_.redials) continue;  // others train the batch; a volunteer need not hear of it
-    if (const auto admitted = failed_batches_.Admit(line, clock_.Millis())) Say(*admitted);
+    const auto admitted = failed_batches_.Admit(std::move(event), clock_.Millis());
+    if (admitted) Say(*admitted);
   }
   if (effects.connect) Dial(*effects.connect);
   for (WorkerCore::Outgoing& out : effects.send) {
@@ -212,7 +217,8 @@ void WorkerShell::Apply(WorkerCore::Effects effects) {
                                  ? "the scheduler"
                                  : "the server at " + plan_[out.to].address;
       const auto admitted = full_queues_.Admit(
-          fmt::format("the queue to {} is full; sending again later", to), clock_.Millis());
+          {event::kQueueFull, fmt::format("the queue to {} is full; sending again later", to)},
+          clock_.Millis());
       if (admitted) LogWarning(*admitted);
     }
     if (std::holds_alternative<Join>(out.message.body)) {
@@ -237,10 +243,11 @@ void WorkerShell::CountForOwner(const Message& message, size_t bytes) {
 std::optional<DealerSocket> WorkerShell::DialServer(const PlanServer& server) {
   Result<DealerSocket> socket = DialMember(*context_, access_, options_.scheduler, server);
   if (socket.ok()) return std::move(*socket);
-  LogWarning(
-      fmt::format("{} has an address that is of no use: {}; its batches wait for another "
-                  "plan",
-                  server.name, socket.error().message));
+  LogWarning({event::kPeerUnreachable,
+              fmt::format("{} has an address that is of no use: {}; its batches wait for another "
+                          "plan",
+                          server.name, socket.error().message),
+              {{"server", server.name}}});
   return std::nullopt;
 }
 

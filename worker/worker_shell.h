@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "common/base/line_limit.h"
 #include "common/base/process.h"
+#include "common/log/event.h"
+#include "common/log/line_limit.h"
 #include "common/net/member_link.h"
 #include "common/net/socket.h"
 #include "worker/lent_machine.h"
@@ -58,7 +59,7 @@ class WorkerShell {
   // NAT has forgotten, look as if they were open.
   void Redial();
   int64_t PatienceMs() const;  // with a scheduler that is silent
-  void Say(const std::string& line);
+  void Say(Event event);
   Heartbeat Usage() const;
   void Apply(WorkerCore::Effects effects);
   void Dial(const Plan& plan);

@@ -15,10 +15,10 @@
 #include "common/app/open_files.h"
 #include "common/base/address.h"
 #include "common/base/failpoint.h"
-#include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/checkpoint/layout.h"
 #include "common/config/config_keys.h"
+#include "common/log/log.h"
 #include "common/net/local_address.h"
 
 namespace dslide {

@@ -9,7 +9,8 @@
 #include <unistd.h>
 #endif
 
-#include "common/base/log.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "common/math/bf16_gemm_internal.h"
 #include "common/math/kernels.h"
 
@@ -67,7 +68,8 @@ const Bf16Gemm* ChooseBest() {
 #if defined(__x86_64__)
   if (CpuHasAmx()) {
     if (PassesSelfCheck(kAmxBf16Gemm)) return &kAmxBf16Gemm;
-    LogWarning("not using this CPU's AMX: it failed the check of its matrix products");
+    LogWarning({event::kAmxUnused,
+                "not using this CPU's AMX: it failed the check of its matrix products"});
   }
 #endif
   return nullptr;

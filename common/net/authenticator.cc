@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/base/log.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 
 namespace dslide {
 namespace {
@@ -85,7 +86,7 @@ void Authenticator::Serve(zmq::socket_t* socket) try {
   }
 } catch (const zmq::error_t& error) {
   if (error.num() == ETERM) return;
-  LogWarning(std::string("authentication ended: ") + error.what());
+  LogWarning({event::kAuthenticationEnded, std::string("authentication ended: ") + error.what()});
   DSLIDE_CHECK(false);
 }
 

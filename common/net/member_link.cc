@@ -4,8 +4,9 @@
 
 #include <utility>
 
-#include "common/base/log.h"
 #include "common/base/plural.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 
 namespace dslide {
 
@@ -36,23 +37,27 @@ Status SchedulerRefusal(const HandshakeFailure& failure, const SchedulerAccess& 
                         "scheduler has no encryption"
                       : "it may want a key (--key FILE or a join string), or be no scheduler");
   if (failure.for_ms >= kPatienceMs && !failure.had_connected) return TryLater(why);
-  if (failure.in_row == 1) LogWarning(why + "; trying again");
+  if (failure.in_row == 1) LogWarning({event::kHandshakeFailed, why + "; trying again"});
   return {};
 }
 
 void WarnOfRefusals(NetContext* context, LineLimit* limit, int64_t now_ms) {
-  const auto warn = [limit, now_ms](std::string line) {
+  const auto warn = [limit, now_ms](Event line) {
     if (const auto admitted = limit->Admit(std::move(line), now_ms)) LogWarning(*admitted);
   };
   if (const Closings closings = context->TakeClosings(); closings.count > 0) {
-    warn(fmt::format("{} shut down, the last from {}", Plural(closings.count, "connection"),
-                     closings.last));
+    warn({event::kConnectionClosed,
+          fmt::format("{} shut down, the last from {}", Plural(closings.count, "connection"),
+                      closings.last),
+          {{"connections", closings.count}}});
   }
   const Refusals refusals = context->TakeRefusals();
   if (refusals.count == 0) return;
-  warn(fmt::format("{} refused{}", Plural(refusals.count, "connection"),
-                   refusals.last_key ? ", the last with the key " + ShortTextOf(*refusals.last_key)
-                                     : std::string()));
+  warn({event::kConnectionRefused,
+        fmt::format("{} refused{}", Plural(refusals.count, "connection"),
+                    refusals.last_key ? ", the last with the key " + ShortTextOf(*refusals.last_key)
+                                      : std::string()),
+        {{"connections", refusals.count}}});
 }
 
 }  // namespace dslide

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "common/base/line_limit.h"
+#include "common/log/line_limit.h"
 #include "common/net/access_list.h"
 #include "common/net/socket.h"
 #include "common/security/member_key.h"

@@ -7,7 +7,8 @@
 #include <memory>
 
 #include "common/base/address.h"
-#include "common/base/log.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 
 namespace dslide {
 
@@ -46,7 +47,10 @@ Status CheckResolves(const std::string& address) {
 
 void WarnIfUnresolved(const std::string& address) {
   const Status resolves = CheckResolves(address);
-  if (!resolves.ok()) LogWarning(resolves.error().message + "; trying again until it is known");
+  if (resolves.ok()) return;
+  LogWarning({event::kAddressUnresolved,
+              resolves.error().message + "; trying again until it is known",
+              {{"address", address}}});
 }
 
 }  // namespace dslide

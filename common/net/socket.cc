@@ -17,10 +17,10 @@
 
 #include "common/base/address.h"
 #include "common/base/check.h"
-#include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/base/process.h"
 #include "common/base/thread_owner.h"
+#include "common/log/log.h"
 #include "common/net/authenticator.h"
 #include "common/net/connection_meter.h"
 #include "common/net/handover.h"

@@ -7,10 +7,11 @@
 #include <iterator>
 #include <utility>
 
-#include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/data/measures/label_counts.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "common/text/records/line_blocks.h"
 #include "common/text/tokens.h"
 
@@ -403,8 +404,8 @@ Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const Train
   Result<TrainingSamples> loaded = ReadTrainingSamples(path, input);
   DSLIDE_RETURN_IF_ERROR(loaded);
   DSLIDE_RETURN_IF_ERROR(CheckValues(path, loaded->data, 1.0f));
-  LogInfo(loaded->description);
-  for (const std::string& note : loaded->notes) LogInfo(note);
+  LogInfo({event::kDataLoaded, loaded->description});
+  for (const std::string& note : loaded->notes) LogInfo({event::kDataNote, note});
   return loaded;
 }
 
@@ -477,8 +478,8 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
                                                        : WithoutLabels(without, loaded.data.size());
     loaded.notes.push_back(fmt::format("warning: {}: {}, and score 0", path, text));
   }
-  LogInfo(Described(path, format, loaded.data, start_ms));
-  for (const std::string& note : loaded.notes) LogInfo(note);
+  LogInfo({event::kDataLoaded, Described(path, format, loaded.data, start_ms)});
+  for (const std::string& note : loaded.notes) LogInfo({event::kDataNote, note});
   return loaded;
 }
 

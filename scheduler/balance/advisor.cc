@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "scheduler/balance/table_health.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 namespace {
@@ -50,11 +51,20 @@ void Advisor::Decide(const Roster& roster, const Measures& measures, int64_t now
   for (size_t i = 0; i < members.size(); ++i) {
     const WorkerDecision& decision = decisions_.workers[i];
     if (workers[i].batches_per_second > 0) by_worker_[members[i]->incarnation] = decision;
-    if (decision.log) out->Tune(PeerLine::kJoined, decision.reason, now_ms);
+    if (!decision.log) continue;
+    out->Tune({event::kLeaseSize,
+               decision.reason,
+               {{"worker", members[i]->name},
+                {"lease_batches", decision.lease_batches},
+                {"in_flight_cap", decision.in_flight_cap}}},
+              now_ms);
   }
   for (const ServerDecision& decision : decisions_.servers) {
     if (decision.log && measures.capacities_measured) {
-      out->Tune(PeerLine::kJoined, decision.reason, now_ms);
+      out->Tune({event::kBalanceShare,
+                 decision.reason,
+                 {{"server", decision.name}, {"share", decision.share}}},
+                now_ms);
     }
   }
   std::erase_if(speeds_, [&](const auto& speed) { return roster.Find(speed.first) == nullptr; });
@@ -106,11 +116,14 @@ void Advisor::RenewTables(const Member& server, const Config& config, const Rost
   const auto better = BetterTables(server.heartbeat, config.hash, OutputWidth(config.model));
   if (!better) return;
   if (better->round > hash_round_) {
-    out->Decide(fmt::format("hash tables are built anew with {} hashes each: at {} the largest "
-                            "bucket has {} neurons, the mean is {:.1f}",
-                            better->k, server.name, server.heartbeat.bucket_largest,
-                            server.heartbeat.bucket_mean),
-                now_ms);
+    const Heartbeat& at = server.heartbeat;
+    out->Decide(
+        {event::kTablesRenewed,
+         fmt::format("hash tables are built anew with {} hashes each: at {} the largest "
+                     "bucket has {} neurons, the mean is {:.1f}",
+                     better->k, server.name, at.bucket_largest, at.bucket_mean),
+         {{"hashes", better->k}, {"server", server.name}, {"largest_bucket", at.bucket_largest}}},
+        now_ms);
     out->SendToSeated(roster, *better);
   } else {
     out->Send(server, *better);  // it came later, or the message was lost

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/base/check.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 namespace {
@@ -79,10 +80,12 @@ Balancer::Decision Balancer::Look(const View& view, int64_t now_ms) {
   if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return {};
   Decision decision;
   if (!balancing_ && !must) {
-    decision.line = fmt::format(
-        "slots move: the busiest server's load over capacity is {:.2f} times the mean; the goal is "
-        "{:.2f}",
-        plan.before, goal);
+    decision.event.emplace(
+        event::kSlotsMove,
+        fmt::format("slots move: the busiest server's load over capacity is {:.2f} times the mean; "
+                    "the goal is {:.2f}",
+                    plan.before, goal),
+        std::vector<EventField>{{"imbalance", plan.before}, {"goal", goal}});
   }
   balancing_ = on();
   moved_ms_ = now_ms;
@@ -115,11 +118,12 @@ Balancer::Decision Balancer::Rest(const View& view, const BalancePlan& plan, boo
   Decision decision;
   const bool settled = now_ms - moved_ms_ >= kSettleMs;
   if (AnyLeaves(view.leaving) || (balancing_ && settled)) {
-    decision.line = fmt::format(
-        "no more slots move: the busiest server has {:.2f} times the mean load", plan.after);
-    if (const std::string why = ObstacleText(plan, "server"); !why.empty()) {
-      decision.line += "; " + why;
-    }
+    const std::string why = ObstacleText(plan, "server");
+    decision.event.emplace(
+        event::kSlotsRest,
+        fmt::format("no more slots move: the busiest server has {:.2f} times the mean load{}{}",
+                    plan.after, why.empty() ? "" : "; ", why),
+        std::vector<EventField>{{"imbalance", plan.after}});
   }
   if (settled) {
     balancing_ = false;
@@ -152,9 +156,12 @@ std::optional<Balancer::UnevenServer> Balancer::FindUneven(const View& view) con
     const double least = tried == shared_at_skew_.end() ? 0 : kWorse * tried->second;
     if (skew < cluster_.balance_threshold || skew < least) continue;
     return UnevenServer{
-        server.incarnation, skew,
-        fmt::format("{}: slots change executors, the busiest has {:.2f} times the mean",
-                    server.name, skew)};
+        server.incarnation,
+        skew,
+        {event::kSlotsShared,
+         fmt::format("{}: slots change executors, the busiest has {:.2f} times the mean",
+                     server.name, skew),
+         {{"server", server.name}, {"skew", skew}}}};
   }
   return std::nullopt;
 }

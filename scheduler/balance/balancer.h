@@ -21,6 +21,7 @@
 #include "common/balance/planner.h"
 #include "common/base/ids.h"
 #include "common/config/config.h"
+#include "common/log/event.h"
 #include "common/wire/messages.h"
 #include "scheduler/balance/slot_loads.h"
 
@@ -69,10 +70,10 @@ class Balancer {
   struct UnevenServer {
     Incarnation server;
     double skew;
-    std::string line;  // for the log
+    Event event;
   };
   struct Decision {
-    std::string line;              // for the log; empty: none
+    std::optional<Event> event;
     std::optional<SlotWave> wave;  // should move
     std::optional<UnevenServer> uneven;
   };

@@ -12,6 +12,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/data/measures/logit_adjustment.h"
 #include "common/data/measures/metrics.h"
+#include "common/log/event.h"
 #include "common/wire/messages.h"
 #include "scheduler/ledger/ledger.h"
 #include "scheduler/members/admission.h"
@@ -80,9 +81,9 @@ struct SchedulerEffects {
   bool sync_ledger = false;
   std::vector<Outgoing> send;
   std::vector<Outgoing> status_wanted;    // to be sent with the status at that time
-  std::vector<std::string> notices;       // one line each, for the log and the terminal
+  std::vector<Event> notices;             // for the log and the terminal
   std::vector<std::string> lost_servers;  // names of servers that were lost
-  std::vector<std::string> tunings;       // one line each, for the debug log
+  std::vector<Event> tunings;             // for the debug log
   std::vector<EvaluationResult> evaluations;
   std::vector<EvaluatedSample> examples;  // the last samples of the last of them
   // Write it beside the checkpoints, of which `directory` is the newest.

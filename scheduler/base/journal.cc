@@ -4,8 +4,8 @@
 
 namespace dslide {
 
-void Journal::AddDecision(std::string text, int64_t now_ms, bool tuning) {
-  decisions_.push_back({now_ms, std::move(text), tuning});
+void Journal::AddDecision(Event event, int64_t now_ms, bool tuning) {
+  decisions_.push_back({now_ms, std::move(event), tuning});
   if (decisions_.size() > kKept) decisions_.pop_front();
 }
 

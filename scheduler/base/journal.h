@@ -6,14 +6,15 @@
 #include <string>
 
 #include "common/base/ids.h"
+#include "common/log/event.h"
 #include "scheduler/members/roster.h"
 
 namespace dslide {
 
-// A line that says what was decided, and why.
-struct DecisionLine {
+// What was decided, and why.
+struct Decided {
   int64_t at_ms = 0;
-  std::string text;
+  Event event;
   bool tuning = false;  // of leases and shares: there are many, and each is one of a kind
 };
 
@@ -31,15 +32,15 @@ class Journal {
  public:
   static constexpr size_t kKept = 50;  // of each kind; older ones are forgotten
 
-  void AddDecision(std::string text, int64_t now_ms, bool tuning = false);
+  void AddDecision(Event event, int64_t now_ms, bool tuning = false);
   void AddDeparture(const Member& member, bool lost, std::string why, int64_t now_ms);
 
   // Both oldest first.
-  const std::deque<DecisionLine>& decisions() const { return decisions_; }
+  const std::deque<Decided>& decisions() const { return decisions_; }
   const std::deque<Departure>& departures() const { return departures_; }
 
  private:
-  std::deque<DecisionLine> decisions_;
+  std::deque<Decided> decisions_;
   std::deque<Departure> departures_;
 };
 

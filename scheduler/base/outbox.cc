@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace dslide {
 
-Outbox::Outbox(uint64_t ledger_entries) : ledger_entries_(ledger_entries) {
-  peer_lines_.fill(LineLimit(kPeerLines));
-}
+Outbox::Outbox(uint64_t ledger_entries) : ledger_entries_(ledger_entries) {}
 
 void Outbox::Send(const Member& to, Body body) { Reply(to.peer, 0, std::move(body)); }
 
@@ -32,31 +32,39 @@ void Outbox::Post(const PeerId& to, uint64_t request, SharedBody body) {
   effects_.send.push_back({to, std::move(body), request});
 }
 
-void Outbox::Decide(std::string line, int64_t now_ms) {
-  Notice(line);
-  journal_.AddDecision(std::move(line), now_ms);
+std::optional<Event> Outbox::Admit(Event event, int64_t now_ms) {
+  if (!event.kind->by_peers) return event;
+  return peer_events_.Admit(std::move(event), now_ms);
 }
 
-void Outbox::Notice(PeerLine kind, std::string line, int64_t now_ms) {
-  auto admitted = peer_lines_[static_cast<size_t>(kind)].Admit(std::move(line), now_ms);
-  if (admitted) Notice(*std::move(admitted));
+void Outbox::Notice(Event event) {
+  DSLIDE_CHECK(!event.kind->by_peers);
+  effects_.notices.push_back(std::move(event));
 }
 
-void Outbox::Decide(PeerLine kind, std::string line, int64_t now_ms) {
-  auto admitted = peer_lines_[static_cast<size_t>(kind)].Admit(std::move(line), now_ms);
-  if (admitted) Decide(*std::move(admitted), now_ms);
+void Outbox::Notice(Event event, int64_t now_ms) {
+  auto admitted = Admit(std::move(event), now_ms);
+  if (admitted) effects_.notices.push_back(*std::move(admitted));
 }
 
-void Outbox::Tune(PeerLine kind, std::string line, int64_t now_ms) {
-  auto admitted = peer_lines_[static_cast<size_t>(kind)].Admit(std::move(line), now_ms);
+void Outbox::Decide(Event event, int64_t now_ms) {
+  auto admitted = Admit(std::move(event), now_ms);
+  if (!admitted) return;
+  effects_.notices.push_back(*admitted);
+  journal_.AddDecision(*std::move(admitted), now_ms);
+}
+
+void Outbox::DecideOnce(Event event, int64_t now_ms) {
+  const auto& decisions = journal_.decisions();
+  if (!decisions.empty() && decisions.back().event.text == event.text) return;
+  Decide(std::move(event), now_ms);
+}
+
+void Outbox::Tune(Event event, int64_t now_ms) {
+  auto admitted = tunings_.Admit(std::move(event), now_ms);
   if (!admitted) return;
   effects_.tunings.push_back(*admitted);
   journal_.AddDecision(*std::move(admitted), now_ms, true);
-}
-
-void Outbox::DecideOnce(std::string line, int64_t now_ms) {
-  if (!journal_.decisions().empty() && journal_.decisions().back().text == line) return;
-  Decide(std::move(line), now_ms);
 }
 
 void Outbox::Depart(const Member& member, bool lost, std::string why, int64_t now_ms) {

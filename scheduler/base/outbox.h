@@ -4,23 +4,19 @@
 // The core owns it and hands it to its parts in each call.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "common/base/line_limit.h"
+#include "common/log/event.h"
+#include "common/log/line_limit.h"
 #include "scheduler/base/effects.h"
+#include "scheduler/base/events.h"
 #include "scheduler/base/journal.h"
 #include "scheduler/members/roster.h"
 
 namespace dslide {
-
-// Lines that peers can cause as often as they like. Of each kind kPeerLines may come at once, then
-// one a second.
-enum class PeerLine { kJoined, kGone, kRefused, kError, kOffence };
-constexpr size_t kPeerLineKinds = 5;
-constexpr uint32_t kPeerLines = 50;
 
 class Outbox {
  public:
@@ -34,21 +30,22 @@ class Outbox {
   void Reply(const Member& to, const Message& request, Body body);
   void Reply(const PeerId& to, uint64_t request, Body body);
 
-  // A line for the log and the terminal.
-  void Notice(std::string line) { effects_.notices.push_back(std::move(line)); }
-  // The same, of a kind that is limited.
-  void Notice(PeerLine kind, std::string line, int64_t now_ms);
+  // For the log and the terminal. REQUIRES that peers cannot cause the event at will.
+  void Notice(Event event);
+  // The same for any event. Of each kind that peers can cause at will kMaxBurst may come at once,
+  // then one a second.
+  void Notice(Event event, int64_t now_ms);
   // The shell puts the member's key into quarantine.
   void Quarantine(Incarnation member, std::string why, std::vector<uint32_t> accusers) {
     effects_.quarantine.push_back({member, std::move(why), std::move(accusers)});
   }
-  // The same for a decision, which the journal keeps as well.
-  void Decide(std::string line, int64_t now_ms);
-  void Decide(PeerLine kind, std::string line, int64_t now_ms);
+  // As Notice() for a decision, which the journal keeps as well.
+  void Decide(Event event, int64_t now_ms);
+  // As Decide(), unless the last decision has the same text.
+  void DecideOnce(Event event, int64_t now_ms);
   // A decision about leases or shares: the journal keeps it, and only a log of level debug has it.
-  void Tune(PeerLine kind, std::string line, int64_t now_ms);
-  // As Decide(), unless the last decision has the same words.
-  void DecideOnce(std::string line, int64_t now_ms);
+  // As many as Notice() lets through.
+  void Tune(Event event, int64_t now_ms);
   void Depart(const Member& member, bool lost, std::string why, int64_t now_ms);
 
   // Not inlined: GCC 12 warns of reading other kinds of entries where it knows the kind.
@@ -80,12 +77,16 @@ class Outbox {
   SchedulerEffects Drain();
 
  private:
+  static constexpr uint32_t kMaxBurst = 50;
+
   void Post(const PeerId& to, uint64_t request, SharedBody body);
+  std::optional<Event> Admit(Event event, int64_t now_ms);
 
   SchedulerEffects effects_;
   Journal journal_;
   uint64_t ledger_entries_;
-  std::array<LineLimit, kPeerLineKinds> peer_lines_;
+  EventLimit peer_events_{kMaxBurst};
+  EventLimit tunings_{kMaxBurst};
 };
 
 }  // namespace dslide

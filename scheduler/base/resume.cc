@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "common/base/log.h"
 #include "common/config/config_keys.h"
 #include "common/config/stored_config.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "scheduler/ledger/orphans.h"
 
 namespace dslide {
@@ -136,7 +137,7 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
     const Result<Config> stored =
         ParseStoredConfig(ledger.run.config, "the ledger", &without_effect);
     DSLIDE_RETURN_IF_ERROR(stored);
-    for (const std::string& line : without_effect) LogWarning(line);
+    for (const std::string& line : without_effect) LogWarning({event::kSettingIgnored, line});
     DSLIDE_RETURN_IF_ERROR(CheckSameHeldOut(inputs->config, *stored, "the run's ledger"));
     if (ledger.run.train_samples != inputs->EpochSamples()) {
       return BadInput(fmt::format("--resume: the run has {} training samples, not {}; {}",

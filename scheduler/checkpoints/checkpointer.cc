@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/checkpoint/layout.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 namespace {
@@ -179,8 +180,10 @@ Status Checkpointer::OnManifest(const Status& status, bool nothing_else, int64_t
   generation_.round.reset();
   newest_directory_ = directory_ + "/" + newest_->name;
   complete_.push_back(newest_->name);
-  out->Notice(fmt::format("checkpoint {} written; training stood still for {} ms",
-                          newest_directory_, (stall_us + 999) / 1000));
+  out->Notice({event::kCheckpointWritten,
+               fmt::format("checkpoint {} written; training stood still for {} ms",
+                           newest_directory_, (stall_us + 999) / 1000),
+               {{"checkpoint", newest_->name}, {"stall_us", stall_us}}});
   out->Record(LedgerCheckpointed{newest_->name, newest_->batches});
   return {};
 }
@@ -201,9 +204,11 @@ Status Checkpointer::Fail(const Error& error, bool nothing_else, int64_t now_ms,
                                           : now_ms - failing_since_ms_ > kLastPatienceMs;
     if (too_long) return Error{error.kind, line};
   }
-  out->Notice(fmt::format("{}; {}, the last good one is {}", line,
-                          nothing_else ? "trying again" : "training goes on",
-                          newest_directory_.empty() ? "none" : newest_directory_));
+  out->Notice({event::kCheckpointFailed,
+               fmt::format("{}; {}, the last good one is {}", line,
+                           nothing_else ? "trying again" : "training goes on",
+                           newest_directory_.empty() ? "none" : newest_directory_),
+               {{"why", error.message}, {"training", !nothing_else}, {"last", newest_directory_}}});
   wanted_ = true;
   const int64_t last_again_ms = stops_since_ms_ ? kStopAgainMs : kLastAgainMs;
   not_before_ms_ = now_ms + (nothing_else ? last_again_ms : kAgainAfterErrorMs);

@@ -7,6 +7,7 @@
 #include "common/run/slot_plan.h"
 #include "common/run/slot_rows.h"
 #include "common/security/keys.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 namespace {
@@ -80,12 +81,15 @@ bool NoteAudit(const Audits::Outcome& outcome, RunState* run) {
   }
   const std::string batch = NameOf(outcome.batch);
   if (outcome.undecided) {
-    run->out.Notice(fmt::format("workers differ in {}, and no majority decides who is right{}",
-                                batch, outcome.take_back ? "" : "; there is no other key to ask"));
+    run->out.Notice(
+        {event::kAuditUndecided,
+         fmt::format("workers differ in {}, and no majority decides who is right{}", batch,
+                     outcome.take_back ? "" : "; there is no other key to ask")});
   }
   if (outcome.skipped) {
-    run->out.Notice(fmt::format("{} was to be audited, and no other worker has trained it{}", batch,
-                                outcome.take_back ? "" : "; it counts"));
+    run->out.Notice({event::kAuditSkipped,
+                     fmt::format("{} was to be audited, and no other worker has trained it{}",
+                                 batch, outcome.take_back ? "" : "; it counts")});
   }
   return others;
 }

@@ -9,6 +9,7 @@
 
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
+#include "scheduler/base/events.h"
 #include "scheduler/core/seating.h"
 #include "scheduler/members/planned_servers.h"
 
@@ -65,9 +66,12 @@ void AddServers(RunState* run, const std::vector<const Member*>& servers, int64_
     run->cluster.loads.WarmUp(server->incarnation);
     names += (names.empty() ? "" : ", ") + server->name;
   }
-  run->out.Decide(fmt::format("{} join{} the {} of the plan", names, servers.size() == 1 ? "s" : "",
-                              Plural(run->plan().servers.size(), "server")),
-                  now_ms);
+  run->out.Decide(
+      {event::kServersAdded,
+       fmt::format("{} join{} the {} of the plan", names, servers.size() == 1 ? "s" : "",
+                   Plural(run->plan().servers.size(), "server")),
+       {{"servers", names}, {"before", run->plan().servers.size()}}},
+      now_ms);
   run->balancer.OnServersJoined();
   SwitchTo(run, std::move(next), now_ms);
   run->cluster.seats.OnServersJoined(now_ms);
@@ -80,9 +84,10 @@ void LookAtLoads(RunState* run, int64_t now_ms) {
   run->balancer.BeginLook(now_ms);
   if (const auto newcomers = run->roster().Newcomers(); run->balancer.on() && !newcomers.empty()) {
     if (!run->cluster.resting()) return AddServers(run, newcomers, now_ms);
-    run->out.DecideOnce(
-        "a server that had joined the plan has failed; no other server gets slots for some time",
-        now_ms);
+    run->out.DecideOnce({event::kServersRest,
+                         "a server that had joined the plan has failed; no other server gets slots "
+                         "for some time"},
+                        now_ms);
   }
   const std::vector<bool> leaving = LeavingServers(run->plan(), run->roster());
   if (AnyReleased(run->plan(), leaving)) {
@@ -100,13 +105,13 @@ void LookAtLoads(RunState* run, int64_t now_ms) {
     return;
   }
   Balancer::Decision decision = run->balancer.Look(run->cluster.Loads(run->Training()), now_ms);
-  if (!decision.line.empty()) run->out.DecideOnce(std::move(decision.line), now_ms);
+  if (decision.event) run->out.DecideOnce(*std::move(decision.event), now_ms);
   if (decision.wave) {
     run->change().BeginWave(*std::move(decision.wave), run->plan(), run->roster(), now_ms,
                             &run->out);
   } else if (decision.uneven && MakeWay(run, now_ms)) {
     run->balancer.OnShared(*decision.uneven);
-    run->out.Decide(std::move(decision.uneven->line), now_ms);
+    run->out.Decide(std::move(decision.uneven->event), now_ms);
     SwitchTo(run, run->plan(), now_ms);
   }
 }
@@ -121,9 +126,11 @@ bool AwaitPlanSwitch(RunState* run, int64_t now_ms) {
   }
   const bool source_gone = run->change().SourceGone(run->roster());
   if (now_ms - seats.changed_ms() <= (source_gone ? kSourceGoneMs : kSwitchPatienceMs)) return true;
-  run->out.Notice(fmt::format("slot plan {} cannot be taken up: {}", run->plan().version,
-                              source_gone ? "a server was lost that others copied from"
-                                          : "not all servers have their slots"));
+  run->out.Notice({event::kSlotMapFailed,
+                   fmt::format("slot plan {} cannot be taken up: {}", run->plan().version,
+                               source_gone ? "a server was lost that others copied from"
+                                           : "not all servers have their slots"),
+                   {{"map", run->plan().version}, {"source_lost", source_gone}}});
   const std::vector<const Member*> unready = run->cluster.Unready();
   // An earlier life's switch: it is not known whether their sources are gone.
   const bool own_switch = run->change().switching();
@@ -162,8 +169,11 @@ void TakeStepsBack(RunState* run, int64_t now_ms) {
   run->generation.CancelChange(run->roster(), &run->out);
   const uint64_t before = run->pass().counted().batches;
   const CountedWork work = run->pass().TakeStepsBack(run->inputs, run->plan().version + 1);
-  run->out.Decide(fmt::format("the step in progress is taken back, {} to be done again",
-                              Plural(before - work.batches, "batch", "batches")),
+  const uint64_t lost = before - work.batches;
+  run->out.Decide({event::kRolledBack,
+                   fmt::format("the step in progress is taken back, {} to be done again",
+                               Plural(lost, "batch", "batches")),
+                   {{"batches", lost}}},
                   now_ms);
   const auto& checkpoint = run->checkpointer.newest();
   run->out.Record(LedgerRestored{checkpoint ? checkpoint->name : "", work.epoch, work.batches,
@@ -243,10 +253,12 @@ void OnDrain(RunState* run, Member* asking, const DrainServer& drain, const Mess
     return refuse(fmt::format("{} cannot leave: {}", server->name, ObstacleText(moves, "server")));
   }
   run->generation.CancelChange(run->roster(), &run->out);
-  run->out.Decide(
-      fmt::format("{} shall leave: its slots go to {}", server->name,
-                  staying == 1 ? "the other server" : fmt::format("the other {} servers", staying)),
-      now_ms);
+  run->out.Decide({event::kServerLeaves,
+                   fmt::format("{} shall leave: its slots go to {}", server->name,
+                               staying == 1 ? "the other server"
+                                            : fmt::format("the other {} servers", staying)),
+                   {{"server", server->name}}},
+                  now_ms);
   run->out.Reply(*asking, message, Ack{});
 }
 

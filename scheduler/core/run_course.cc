@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/plural.h"
+#include "scheduler/base/events.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/setting_choice.h"
 #include "scheduler/core/stream_course.h"
@@ -33,8 +34,10 @@ void EndEvaluation(RunState* run, int64_t now_ms) {
   }
   const RankingMetrics& m = result.metrics;
   if (m.without_labels == m.samples) {  // of a stream's segment, or of a part of the test file
-    run->out.Notice(fmt::format("nothing to measure: none of {} has a label",
-                                Plural(m.samples, "test sample")));
+    run->out.Notice({event::kNothingToMeasure,
+                     fmt::format("nothing to measure: none of {} has a label",
+                                 Plural(m.samples, "test sample")),
+                     {{"samples", m.samples}}});
   } else {
     run->totals.last_evaluation = result;
     run->out.ShowEvaluation(result, std::move(examples));
@@ -192,7 +195,9 @@ void OnDrift(RunState* run, int64_t now_ms) {
   const std::string line =
       fmt::format("the training loss rose from {:.3f} to {:.3f}; batches since, by contributor: {}",
                   run->drift->lowest(), run->drift->loss(), names);
-  run->out.Decide(line, now_ms);
+  run->out.Decide(
+      {event::kLossRose, line, {{"loss", run->drift->loss()}, {"lowest", run->drift->lowest()}}},
+      now_ms);
   if (run->drift->WentBack()) return GoBack(run, now_ms);
   Finish(run, Failed(line + "; going back to the checkpoint has not helped. " + RemedyFor(*run)),
          "the training loss rises again and again", now_ms);

@@ -6,10 +6,12 @@
 
 #include "common/base/nearest.h"
 #include "common/base/plural.h"
+#include "common/log/events.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
 #include "common/run/tickets.h"
 #include "common/security/keys.h"
+#include "scheduler/base/events.h"
 #include "scheduler/core/auditing.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
@@ -116,7 +118,7 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     if (!current) return;
     const std::string line =
         fmt::format("{}: {}", member->name, Printable(error->text, kLongestErrorShown));
-    run_.out.Notice(PeerLine::kError, line, now_ms);
+    run_.out.Notice({event::kServerError, line, {{"name", member->name}}}, now_ms);
     if (!member->seated) return;
     const std::optional<uint32_t> index = IndexOf(run_.plan(), member->incarnation);
     if (!index || SlotsOf(run_.plan(), {*index}).empty()) return LetGo(*member, "failed", now_ms);
@@ -189,9 +191,11 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
   }
   if (heartbeat.tier_bytes > 0 && !std::exchange(tier_named_, true)) {
     run_.out.Notice(
-        fmt::format("{} has more rows than room in memory: the others are on its disk, in {} MB "
-                    "(cluster.disk_tier), which takes longer",
-                    member->name, heartbeat.tier_bytes >> 20));
+        {event::kTierInUse,
+         fmt::format("{} has more rows than room in memory: the others are on its disk, in {} MB "
+                     "(cluster.disk_tier), which takes longer",
+                     member->name, heartbeat.tier_bytes >> 20),
+         {{"server", member->name}, {"disk_bytes", heartbeat.tier_bytes}}});
   }
   member->heartbeat = heartbeat;
   member->heartbeat.load.reset();
@@ -316,12 +320,12 @@ void SchedulerCore::SlowDown(const std::string& contributor, const LossOutliers:
     if (ContributorOf(*worker) != contributor) continue;
     run_.offences.Slow(worker->incarnation, now_ms);
     run_.out.Decide(
-        PeerLine::kOffence,
-        fmt::format("the batches of {} have a loss of {:.2f}, those of others of {:.2f}: "
-                    "it may train on something else, and gets one batch every {} s for "
-                    "{} min",
-                    worker->name, outlier.loss, outlier.others, Generation::kSlowedLeaseMs / 1000,
-                    Offences::kSlowMs / 60000),
+        {event::kWorkerSlowed,
+         fmt::format("the batches of {} have a loss of {:.2f}, those of others of {:.2f}: it may "
+                     "train on something else, and gets one batch every {} s for {} min",
+                     worker->name, outlier.loss, outlier.others, Generation::kSlowedLeaseMs / 1000,
+                     Offences::kSlowMs / 60000),
+         {{"worker", worker->name}, {"loss", outlier.loss}, {"others_loss", outlier.others}}},
         now_ms);
   }
 }
@@ -352,7 +356,9 @@ void SchedulerCore::NoteOffence(Incarnation worker, const std::string& reason,
                                 const Evidence& evidence, int64_t now_ms) {
   const Member* member = run_.roster().Find(worker);
   if (member == nullptr || member->role != Role::kWorker) return;
-  run_.out.Decide(PeerLine::kOffence, fmt::format("an offence: {} {}", member->name, reason),
+  run_.out.Decide({event::kViolation,
+                   fmt::format("an offence: {} {}", member->name, reason),
+                   {{"worker", member->name}, {"why", reason}}},
                   now_ms);
   const bool counts = evidence.counts && run_.believed.ByAnother(run_.plan().version, worker);
   const Offences::Verdict verdict =
@@ -369,9 +375,15 @@ void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, bool
   if (and_its_key) run_.out.Quarantine(incarnation, why, accusers);
   const Member* member = run_.roster().Find(incarnation);
   if (member == nullptr) return;
-  run_.out.Decide(fmt::format("{} {}{}: it is excluded{}", member->name, why, AccuserText(accusers),
-                              and_its_key ? "" : ", but not its key: another member was honest"),
-                  now_ms);
+  run_.out.Decide(
+      {event::kWorkerExcluded,
+       fmt::format("{} {}{}: it is excluded{}", member->name, why, AccuserText(accusers),
+                   and_its_key ? "" : ", but not its key: another member was honest"),
+       {{"worker", member->name},
+        {"why", why},
+        {"accusers", accusers.size()},
+        {"key_too", and_its_key}}},
+      now_ms);
   if (!run_.inputs.keyed) {
     run_.put_out.insert(member->name);
     run_.put_out.insert(member->peer);
@@ -423,10 +435,13 @@ void SchedulerCore::OnAudited(const std::vector<Audits::Outcome>& ended, int64_t
   if (ended.empty()) return;
   if (others_asked) FollowAudits(&run_);
   if (take_back && run_.pass().evaluating()) {
-    run_.out.Decide(run_.pass().EvaluateAgain(run_.inputs)
-                        ? "a worker has lied: the evaluation begins again"
-                        : "a worker has lied again: its last predictions stay in this evaluation",
-                    now_ms);
+    const bool again = run_.pass().EvaluateAgain(run_.inputs);
+    run_.out.Decide(
+        {event::kEvaluationRepeated,
+         again ? "a worker has lied: the evaluation begins again"
+               : "a worker has lied again: its last predictions stay in this evaluation",
+         {{"again", again}}},
+        now_ms);
   } else if (take_back) {
     return TakeStepsBack(&run_, now_ms);
   }
@@ -446,7 +461,11 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   // Servers make batches wait: for their step, or all while a server is missing. So does a pause.
   const bool all_wait = !run_.InPass() || run_.change().paused();
   const size_t expired = run_.pass().ExpireLeases(run_.inputs, all_wait, now_ms);
-  if (expired > 0) run_.out.Notice(Plural(expired, "lease") + " expired without progress");
+  if (expired > 0) {
+    run_.out.Notice({event::kLeasesExpired,
+                     Plural(expired, "lease") + " expired without progress",
+                     {{"leases", expired}}});
+  }
   EndAudits(now_ms);
   MaybeCheckpoint(&run_, now_ms);
   MaybeWriteManifest(&run_, now_ms);
@@ -517,7 +536,8 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
     run_.stop_wanted = true;
     run_.checkpointer.WantToStop(now_ms);
     if (!run_.checkpointer.IsSaved(run_.pass().BatchesToSave())) {
-      run_.out.Notice("stopping: writing a checkpoint; another signal stops at once");
+      run_.out.Notice(
+          {event::kStopRequested, "stopping: writing a checkpoint; another signal stops at once"});
     }
     MaybeCheckpoint(&run_, now_ms);
   }

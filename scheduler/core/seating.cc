@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/plural.h"
+#include "scheduler/base/events.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
 #include "scheduler/core/stream_course.h"
@@ -42,7 +43,7 @@ void Go(RunState* run, int64_t now_ms) {
   run->stage = RunState::Stage::kInPass;
   if (interrupted) {
     if (run->Training()) run->clock.Start(now_ms);
-    run->out.Notice("all servers are back as they were; going on");
+    run->out.Notice({event::kServersBack, "all servers are back as they were; going on"});
   } else {
     run->checkpointer.BeginInterval(now_ms);
     run->clock.Start(now_ms);
@@ -85,10 +86,12 @@ void OnJoin(RunState* run, const PeerId& from, const Message& message, bool reac
     WelcomeServer(run, member, join, now_ms);
   if (join.role == Role::kWorker && run->InPass()) run->out.Send(*member, run->plan());
   if (!is_new || join.role == Role::kObserver) return;
-  run->out.Notice(PeerLine::kJoined,
-                  is_server ? fmt::format("{} joined at {}", member->name, join.address)
-                            : fmt::format("{} joined", member->name),
-                  now_ms);
+  run->out.Notice(
+      {event::kMemberJoined,
+       is_server ? fmt::format("{} joined at {}", member->name, join.address)
+                 : fmt::format("{} joined", member->name),
+       {{"name", member->name}, {"role", std::string(is_server ? "server" : "worker")}}},
+      now_ms);
 }
 
 void OnReady(RunState* run, Member* member, const Ready& ready, int64_t now_ms) {
@@ -96,8 +99,11 @@ void OnReady(RunState* run, Member* member, const Ready& ready, int64_t now_ms) 
   member->ready = true;
   member->ready_ms = now_ms;
   if (run->change().switching()) return OnTakenUp(run, ready, now_ms);
-  run->out.Notice(fmt::format("{} is ready: {} rows, {} MB", member->name, ready.rows,
-                              ready.memory_bytes >> 20));
+  run->out.Notice(
+      {event::kMemberReady,
+       fmt::format("{} is ready: {} rows, {} MB", member->name, ready.rows,
+                   ready.memory_bytes >> 20),
+       {{"server", member->name}, {"rows", ready.rows}, {"memory_bytes", ready.memory_bytes}}});
 }
 
 void TendMembers(RunState* run, int64_t now_ms) {
@@ -147,7 +153,8 @@ void TendSeats(RunState* run, int64_t now_ms) {
   const uint32_t timeout_s = run->inputs.config.cluster.join_timeout_s;
   const uint64_t lacking_bytes = decision.lacking_bytes.value_or(seats.lacking_bytes());
   if (seats.SetLacking(lacking_bytes) && lacking_bytes > 0)
-    run->out.Decide(run->WaitingLine(), now_ms);
+    run->out.Decide({event::kWaiting, run->WaitingLine(), {{"lacking_bytes", lacking_bytes}}},
+                    now_ms);
   switch (decision.kind) {
     case SeatDecision::Kind::kWait:
       return;
@@ -159,7 +166,10 @@ void TendSeats(RunState* run, int64_t now_ms) {
       return BeginGeneration(run, decision.servers, std::move(decision.slot_owner), now_ms);
     case SeatDecision::Kind::kGoOnWithout:
       for (const size_t seat : decision.vacant) {
-        run->out.Decide(fmt::format("{} is lost; it had no slots", run->plan().servers[seat].name),
+        const std::string& name = run->plan().servers[seat].name;
+        run->out.Decide({event::kSpareGone,
+                         fmt::format("{} is lost; it had no slots", name),
+                         {{"server", name}}},
                         now_ms);
       }
       return SwitchTo(run, seats.GiveUp(decision.vacant), now_ms);
@@ -201,9 +211,12 @@ void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
   if (run->cluster.seats.live()) {
     const uint64_t batches = run->pass().counted().batches;
     const uint64_t kept = run->checkpointer.saved_batches().value_or(0);
-    run->out.Decide(fmt::format("all go back to {}, {} to be done again",
-                                checkpoint ? "checkpoint " + name : "the beginning",
-                                Plural(batches - std::min(batches, kept), "batch", "batches")),
+    const uint64_t lost = batches - std::min(batches, kept);
+    run->out.Decide({event::kRolledBack,
+                     fmt::format("all go back to {}, {} to be done again",
+                                 checkpoint ? "checkpoint " + name : "the beginning",
+                                 Plural(lost, "batch", "batches")),
+                     {{"checkpoint", name}, {"batches", lost}}},
                     now_ms);
   }
   run->generation = Generation(run->checkpointer.Restore());
@@ -224,10 +237,14 @@ void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
       LedgerRestored{name, counted.epoch, counted.batches, counted.samples, counted.done});
   run->out.Record(LedgerPlanned{run->plan()});
   run->out.SendToSeated(run->roster(), run->plan());
-  run->out.Notice(fmt::format("slot plan {}: {} over {}{}", run->plan().version,
-                              Plural(run->plan().slot_owner.size(), "slot"),
-                              Plural(run->plan().servers.size(), "server"),
-                              checkpoint ? fmt::format(", from checkpoint {}", name) : ""));
+  run->out.Notice({event::kSlotMapBegun,
+                   fmt::format("slot plan {}: {} over {}{}", run->plan().version,
+                               Plural(run->plan().slot_owner.size(), "slot"),
+                               Plural(run->plan().servers.size(), "server"),
+                               checkpoint ? fmt::format(", from checkpoint {}", name) : ""),
+                   {{"map", run->plan().version},
+                    {"servers", run->plan().servers.size()},
+                    {"checkpoint", name}}});
 }
 
 }  // namespace dslide

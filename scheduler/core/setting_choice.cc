@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/config/limits.h"
+#include "scheduler/base/events.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
 #include "scheduler/pass/adjustment_choice.h"
@@ -24,7 +25,7 @@ void AddSettings(const Overrides& more, RunContext* run) {
 
 void Tell(std::string line, RunState* run, int64_t now_ms) {
   run->totals.choices.push_back(line);
-  run->out.Decide(std::move(line), now_ms);
+  run->out.Decide({event::kSettingsChosen, std::move(line)}, now_ms);
 }
 
 // "held-out nDCG@5 39.72 after epoch 3, 39.66 before it".

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/config/stored_config.h"
 #include "common/run/slot_plan.h"
+#include "scheduler/base/events.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
 
@@ -59,7 +60,9 @@ void SwitchToSegment(RunState* run, int64_t now_ms) {
   StreamSegment segment = *std::exchange(run->next_segment, std::nullopt);
   if (next.growth.segment != segment.growth.segment) {
     next.growth = segment.growth;
-    if (!segment.line.empty()) run->out.Notice(segment.line);
+    if (!segment.line.empty()) {
+      run->out.Notice({event::kSegmentBegun, segment.line, {{"segment", segment.growth.segment}}});
+    }
   } else {
     next.growth.samples = segment.growth.samples;
   }

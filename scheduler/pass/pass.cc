@@ -9,6 +9,7 @@
 #include "common/run/lease_batch.h"
 #include "common/run/step.h"
 #include "common/run/tickets.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 namespace {
@@ -26,12 +27,16 @@ void Pass::Begin(const RunContext& run, Outbox* out, bool measures) {
   if (training_complete_ || run.is_stream() || measures) return;
   BeginEpoch(run);
   if (counted_.batches > 0) {
-    out->Notice(fmt::format("going on at epoch {}, {} of {} batches done", counted_.epoch + 1,
-                            book_->done(), book_->batches()));
+    out->Notice({event::kRunContinued,
+                 fmt::format("going on at epoch {}, {} of {} batches done", counted_.epoch + 1,
+                             book_->done(), book_->batches()),
+                 {{"epoch", counted_.epoch + 1}, {"batches", book_->done()}}});
   }
   if (steps_) {
-    out->Notice(fmt::format("synchronous training: steps of {} samples, staleness {}",
-                            train.target_batch, train.staleness));
+    out->Notice({event::kSynchronous,
+                 fmt::format("synchronous training: steps of {} samples, staleness {}",
+                             train.target_batch, train.staleness),
+                 {{"step_samples", train.target_batch}, {"staleness", train.staleness}}});
   }
 }
 

@@ -8,6 +8,7 @@
 #include "common/run/slot_plan.h"
 #include "common/run/tickets.h"
 #include "scheduler/balance/model_size.h"
+#include "scheduler/base/events.h"
 #include "scheduler/members/planned_servers.h"
 #include "scheduler/plan/memory_check.h"
 
@@ -106,7 +107,7 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   };
   // Without an answer it asks again after a while; a refusal would end it.
   const auto wait = [&] {
-    out->Notice(PeerLine::kRefused, "too many processes join at the moment; some have to wait",
+    out->Notice({event::kJoinsLimited, "too many processes join at the moment; some have to wait"},
                 now_ms);
     return Joined();
   };
@@ -150,8 +151,10 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     const std::string why = WhyTooSmall(join, run.config, roster, seats.live());
     if (!why.empty()) {
       if (join.name != kDoctorName) {
-        out->Decide(PeerLine::kRefused,
-                    fmt::format("a server at {} is refused: {}", join.address, why), now_ms);
+        out->Decide({event::kServerRefused,
+                     fmt::format("a server at {} is refused: {}", join.address, why),
+                     {{"address", join.address}, {"why", why}}},
+                    now_ms);
       }
       return refuse(ErrorCode::kIncompatible, why);
     }
@@ -213,7 +216,7 @@ void Cluster::TendApplicants(int64_t now_ms, Outbox* out) {
     out->Reply(applicant.peer, applicant.join.envelope.sequence,
                ErrorReply{ErrorCode::kRefused, why});
     if (std::get<Join>(applicant.join.body).name == kDoctorName) continue;
-    out->Decide(PeerLine::kRefused, "a server is refused: " + why, now_ms);
+    out->Decide({event::kServerRefused, "a server is refused: " + why, {{"why", why}}}, now_ms);
   }
   out->SendProbes(admission.DueProbes(now_ms));
   resting_ = newcomer_rest.LeftMs(now_ms) > 0;
@@ -223,8 +226,9 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
                    int64_t now_ms, Outbox* out) {
   const Incarnation gone = member.incarnation;
   if (member.role == Role::kWorker) {
-    out->Decide(PeerLine::kGone,
-                fmt::format("{} {}: {} returned", member.name, why, Plural(leases, "lease")),
+    out->Decide({event::kWorkerGone,
+                 fmt::format("{} {}: {} returned", member.name, why, Plural(leases, "lease")),
+                 {{"worker", member.name}, {"why", why}, {"leases", leases}}},
                 now_ms);
     out->Depart(member, lost, why, now_ms);
     out->SendToSeated(roster, DropBatches{gone});
@@ -253,11 +257,17 @@ void Cluster::Drop(const Member& member, bool lost, const std::string& why, size
       if (!key.empty()) admission.Strike(key, line, now_ms);
     }
     out->Depart(member, true, why, now_ms);
-    const std::string what = fmt::format("{} at {} {}", member.name, member.address, why);
+    Event event{event::kServerGone,
+                fmt::format("{} at {} {}; ", member.name, member.address, why),
+                {{"server", member.name}, {"address", member.address}, {"why", why}}};
     roster.Remove(gone);
-    return out->Decide(fmt::format("{}; {}", what, ReplacementLine()), now_ms);
+    event.text += ReplacementLine();
+    return out->Decide(std::move(event), now_ms);
   } else if (member.role == Role::kServer) {
-    out->Notice(PeerLine::kGone, fmt::format("{} {}", member.name, why), now_ms);
+    out->Notice({event::kSpareGone,
+                 fmt::format("{} {}", member.name, why),
+                 {{"server", member.name}, {"why", why}}},
+                now_ms);
     out->Depart(member, lost, why, now_ms);
   }
   roster.Remove(gone);

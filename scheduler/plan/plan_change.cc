@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/plural.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 namespace {
@@ -17,7 +18,7 @@ std::string Megabytes(uint64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
 
-std::string SwitchLine(const Plan& plan, const PlanSwitchReport& report) {
+Event SwitchEvent(const Plan& plan, const PlanSwitchReport& report) {
   std::string line =
       fmt::format("slot plan {}: {} over {}, {} moved ({}), {} ms stall", plan.version,
                   Plural(plan.slot_owner.size(), "slot"), Plural(plan.servers.size(), "server"),
@@ -28,7 +29,14 @@ std::string SwitchLine(const Plan& plan, const PlanSwitchReport& report) {
   if (report.unpaused > 0) {
     line += fmt::format("; those of {} begin again", Plural(report.unpaused, "worker"));
   }
-  return line;
+  return {event::kSlotMapTaken,
+          std::move(line),
+          {{"map", plan.version},
+           {"servers", plan.servers.size()},
+           {"slots_moved", report.slots},
+           {"bytes", report.bytes},
+           {"stall_us", report.stall_us},
+           {"paused_ms", report.paused_ms}}};
 }
 
 }  // namespace
@@ -83,10 +91,12 @@ bool PlanChange::Advance(const Conditions& conditions, const Roster& roster, int
 bool PlanChange::AdvanceCopies(const Roster& roster, int64_t now_ms, Outbox* out) {
   if (wave_->waiting.empty()) return true;
   if (now_ms - wave_->began_ms > wave_->slots.patience_ms) {
-    out->Decide(
-        fmt::format("{} not copied within {} s: given up, the owners stay",
-                    Plural(wave_->slots.moves.size(), "slot"), wave_->slots.patience_ms / 1000),
-        now_ms);
+    const size_t slots = wave_->slots.moves.size();
+    out->Decide({event::kCopiesLate,
+                 fmt::format("{} not copied within {} s: given up, the owners stay",
+                             Plural(slots, "slot"), wave_->slots.patience_ms / 1000),
+                 {{"slots", slots}, {"patience_ms", wave_->slots.patience_ms}}},
+                now_ms);
     Cancel(roster, out);
   } else if (now_ms - wave_->sent_ms >= kOrderAgainMs) {
     wave_->sent_ms = now_ms;
@@ -176,7 +186,7 @@ std::optional<PlanSwitchReport> PlanChange::OnReady(const Ready& ready, const Pl
   const PlanSwitchReport complete = report;
   switch_.reset();
   // A stream has a plan for each segment, most of which move nothing.
-  if (plan.growth.segment == 0 || complete.slots > 0) out->Notice(SwitchLine(plan, complete));
+  if (plan.growth.segment == 0 || complete.slots > 0) out->Notice(SwitchEvent(plan, complete));
   return complete;
 }
 

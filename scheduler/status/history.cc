@@ -222,8 +222,8 @@ void RunHistory::Add(LoadPoint point) {
   if (loads_.size() > 2 && loads_.size() * servers > kLoadCells) loads_.Halve();
 }
 
-void RunHistory::AddEvent(double elapsed_s, std::string text) {
-  events_.push_back({elapsed_s, std::move(text)});
+void RunHistory::AddEvent(RunEvent event) {
+  events_.push_back(std::move(event));
   if (events_.size() > kEvents) events_.pop_front();
 }
 
@@ -279,7 +279,7 @@ OrderedJson RunHistory::Json(double now) const {
   json["loads"] = LoadsJson();
   json["events"] = OrderedJson::array();
   for (const RunEvent& event : events_) {
-    json["events"].push_back({{"at_s", Short(event.elapsed_s)}, {"text", event.text}});
+    json["events"].push_back(EventJson(event));
   }
   json["lost"] = OrderedJson::array();
   for (const ServerLoss& loss : losses_) {
@@ -301,6 +301,14 @@ OrderedJson RunHistory::Json(double now) const {
 
 double WallClockSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+OrderedJson EventJson(const RunEvent& event) {
+  OrderedJson json = {{"at_s", Short(event.elapsed_s)}};
+  if (!event.code.empty()) json["code"] = event.code;
+  json["text"] = event.text;
+  if (!event.fields.empty()) json["fields"] = FieldsJson(event.fields);
+  return json;
 }
 
 std::string TextOf(const OrderedJson& json) {

@@ -15,6 +15,7 @@
 
 #include "common/checkpoint/manifest.h"
 #include "common/data/measures/metrics.h"
+#include "common/log/event.h"
 #include "scheduler/core/run_status.h"
 #include "scheduler/status/progress.h"
 #include "scheduler/status/thinned.h"
@@ -95,9 +96,21 @@ std::string ExampleLines(const std::vector<Example>& examples);
 
 // What a person wants to read of a run: who came and went, plans, checkpoints, epochs, results.
 struct RunEvent {
-  double elapsed_s = 0;
+  RunEvent(double at_s, const Event& event)
+      : elapsed_s(at_s), code(event.kind->code), text(event.text), fields(event.fields) {}
+  RunEvent(double at_s, std::string event_code, std::string line, std::vector<EventField> values)
+      : elapsed_s(at_s),
+        code(std::move(event_code)),
+        text(std::move(line)),
+        fields(std::move(values)) {}
+
+  double elapsed_s;
+  std::string code;  // empty in runs of earlier versions
   std::string text;
+  std::vector<EventField> fields;
 };
+// With the keys at_s, code, text and fields.
+nlohmann::ordered_json EventJson(const RunEvent& event);
 
 // A server with slots was lost: training stopped until it or another had taken its place.
 struct ServerLoss {
@@ -120,7 +133,7 @@ class RunHistory {
   void Add(const EvaluationPoint& point) { evaluations_.Add(point); }
   void AddHeldOut(const EvaluationPoint& point) { held_out_.Add(point); }
   void Add(LoadPoint point);
-  void AddEvent(double elapsed_s, std::string text);
+  void AddEvent(RunEvent event);
   void AddLoss(ServerLoss loss);
   const std::deque<RunEvent>& events() const { return events_; }  // oldest first
   void SetExamples(std::vector<Example> examples) { examples_ = std::move(examples); }

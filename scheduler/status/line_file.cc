@@ -8,7 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "common/base/log.h"
+#include "common/log/log.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 
@@ -40,10 +41,13 @@ void LineFile::Append(std::string_view line) {
     return;
   }
   const int error = errno;
-  if (written > 0 && ftruncate(file_, end) != 0) LogWarning(path_ + ": a line of it is cut");
+  if (written > 0 && ftruncate(file_, end) != 0) {
+    LogWarning({event::kRecordsFailed, path_ + ": a line of it is cut"});
+  }
   if (std::exchange(failing_, true)) return;
-  LogWarning(fmt::format("{}: cannot write: {}; its lines are left out until that works", path_,
-                         std::strerror(error)));
+  LogWarning({event::kRecordsFailed,
+              fmt::format("{}: cannot write: {}; its lines are left out until that works", path_,
+                          std::strerror(error))});
 }
 
 }  // namespace dslide

@@ -149,8 +149,12 @@ void AddServers(const RunStatus& status, Metrics* metrics) {
 }  // namespace
 
 std::string PrometheusText(const RunStatus& status, const ProgressMeter::Reading& reading,
-                           const CheckpointCare& checkpoints) {
+                           const CheckpointCare& checkpoints, const EventCounts& events) {
   Metrics metrics;
+  auto& by_code = metrics.Counters("dslide_events_total", "Events of the run (schema/EVENTS.md)");
+  for (const auto& [code, count] : events) {
+    by_code.Add({{"code", std::string(code)}}).Increment(static_cast<double>(count));
+  }
   AddCare(status, checkpoints, &metrics);
   AddProgress(status, reading, &metrics);
   AddCosts(status, &metrics);

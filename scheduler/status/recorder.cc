@@ -1,13 +1,12 @@
 #include "scheduler/status/recorder.h"
 
-#include <fmt/core.h>
-
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/base/log.h"
 #include "common/data/whole_file.h"
 #include "common/data/xc_reader.h"
+#include "common/log/log.h"
+#include "scheduler/base/events.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
 
@@ -20,7 +19,8 @@ LabelNames::LabelNames(std::shared_ptr<const Preprocessor> preprocessor, const C
   if (names.ok()) {
     names_ = std::move(*names);
   } else {
-    LogWarning(names.error().message + "; the status page shows labels by number");
+    LogWarning({event::kRecordsFailed,
+                names.error().message + "; the status page shows labels by number"});
   }
 }
 
@@ -41,7 +41,6 @@ Example LabelNames::Named(const EvaluatedSample& sample) const {
 RunRecorder::RunRecorder(const std::string& run_directory, const RunContext& run, LabelNames names)
     : directory_(run_directory),
       kept_checkpoints_(run.config.checkpoint.keep),
-      is_stream_(run.is_stream()),
       names_(std::move(names)),
       metrics_(run_directory + "/metrics.jsonl"),
       loads_(run_directory + "/loads.jsonl"),
@@ -63,9 +62,9 @@ void RunRecorder::OnReading(const RunStatus& status, const ProgressMeter::Readin
   history_.Add(LoadsOf(status, elapsed_s));
 }
 
-void RunRecorder::OnNotice(const std::string& text, double elapsed_s) {
-  history_.AddEvent(elapsed_s, text);
-  metrics_.Append(NoticeRecord(text, elapsed_s));
+void RunRecorder::OnEvent(const Event& event, double elapsed_s) {
+  history_.AddEvent({elapsed_s, event});
+  metrics_.Append(NoticeRecord(event, elapsed_s));
 }
 
 void RunRecorder::OnLost(const std::string& server, double elapsed_s) {
@@ -73,19 +72,15 @@ void RunRecorder::OnLost(const std::string& server, double elapsed_s) {
   metrics_.Append(LostRecord(server, elapsed_s));
 }
 
-void RunRecorder::OnEpoch(uint32_t epochs_trained, double elapsed_s) {
-  history_.AddEvent(elapsed_s,
-                    fmt::format("{} {} done", is_stream_ ? "segment" : "epoch", epochs_trained));
-}
-
-void RunRecorder::OnEvaluation(const EvaluationResult& result, double elapsed_s) {
+void RunRecorder::OnEvaluation(const EvaluationResult& result, const Event& event,
+                               double elapsed_s) {
   const EvaluationPoint point{elapsed_s, static_cast<double>(result.epoch), result.metrics};
   if (result.set == EvaluationSet::kHeldOut) {
     history_.AddHeldOut(point);
   } else {
     history_.Add(point);
   }
-  history_.AddEvent(elapsed_s, EvaluationLine(result, is_stream_));
+  history_.AddEvent({elapsed_s, event});
   metrics_.Append(EvaluationRecord(result, elapsed_s));
 }
 
@@ -93,7 +88,7 @@ void RunRecorder::OnExamples(const std::vector<EvaluatedSample>& samples) {
   std::vector<Example> examples;
   for (const EvaluatedSample& sample : samples) examples.push_back(names_.Named(sample));
   const Status written = WriteWholeFile(directory_ + "/examples.jsonl", ExampleLines(examples));
-  if (!written.ok()) LogWarning(written.error().message);
+  if (!written.ok()) LogWarning({event::kRecordsFailed, written.error().message});
   history_.SetExamples(std::move(examples));
 }
 

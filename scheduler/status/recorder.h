@@ -9,6 +9,7 @@
 
 #include "common/base/error.h"
 #include "common/checkpoint/manifest.h"
+#include "common/log/event.h"
 #include "common/text/preprocessor.h"
 #include "scheduler/base/effects.h"
 #include "scheduler/core/run_status.h"
@@ -49,12 +50,13 @@ class RunRecorder {
   void OnProgress(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);
   // Every second, for the history.
   void OnReading(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);
-  void OnNotice(const std::string& text, double elapsed_s);
+  void OnEvent(const Event& event, double elapsed_s);
   // Records the loss of a server with slots, which stopped training.
   void OnLost(const std::string& server, double elapsed_s);
-  void OnEpoch(uint32_t epochs_trained, double elapsed_s);
+  // The record of an epoch is that of its evaluation.
+  void OnEpoch(const Event& event, double elapsed_s) { history_.AddEvent({elapsed_s, event}); }
   const std::deque<RunEvent>& events() const { return history_.events(); }
-  void OnEvaluation(const EvaluationResult& result, double elapsed_s);
+  void OnEvaluation(const EvaluationResult& result, const Event& event, double elapsed_s);
   // The last samples of that evaluation.
   void OnExamples(const std::vector<EvaluatedSample>& samples);
   void OnCheckpoint(const Manifest& manifest);
@@ -67,7 +69,6 @@ class RunRecorder {
  private:
   std::string directory_;
   size_t kept_checkpoints_;
-  bool is_stream_;
   LabelNames names_;
   LineFile metrics_, loads_;
   RunHistory history_;

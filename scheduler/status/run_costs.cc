@@ -7,9 +7,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "common/base/log.h"
 #include "common/data/whole_file.h"
+#include "common/log/log.h"
 #include "common/security/token.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 namespace {
@@ -105,8 +106,8 @@ RunCosts EarlierCosts(const std::string& run_directory, bool has_work) {
   const Result<std::string> text = ReadWholeFile(path);
   const Result<RunCosts> costs = text.ok() ? ParseCosts(*text) : Result<RunCosts>(text.error());
   if (costs.ok()) return *costs;
-  LogWarning(
-      fmt::format("{}: {}; the summary counts from this start on", path, costs.error().message));
+  LogWarning({event::kRecordsFailed, fmt::format("{}: {}; the summary counts from this start on",
+                                                 path, costs.error().message)});
   return none;
 }
 

@@ -237,16 +237,15 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
                    {"in_progress", status.moving_slots},
                    {"longest_stall_ms", moves.longest_stall_us / 1000.0}};
   json["decisions"] = OrderedJson::array();
-  for (const DecisionLine& line_of : status.journal.decisions()) {
-    json["decisions"].push_back(
-        {{"at_s", SinceStart(status, line_of.at_ms)}, {"text", line_of.text}});
-    if (line_of.tuning) json["decisions"].back()["tuning"] = true;
+  for (const Decided& decided : status.journal.decisions()) {
+    json["decisions"].push_back(EventJson({SinceStart(status, decided.at_ms), decided.event}));
+    if (decided.tuning) json["decisions"].back()["tuning"] = true;
   }
   json["events"] = OrderedJson::array();
   if (extras.events != nullptr) {
     const auto& events = *extras.events;
     for (size_t i = events.size() - std::min(events.size(), kMostEvents); i < events.size(); ++i) {
-      json["events"].push_back({{"at_s", events[i].elapsed_s}, {"text", events[i].text}});
+      json["events"].push_back(EventJson(events[i]));
     }
   }
   if (extras.checkpoints != nullptr) AddCare(*extras.checkpoints, &json);

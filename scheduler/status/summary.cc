@@ -9,6 +9,7 @@
 #include "common/data/measures/metrics.h"
 #include "common/data/measures/sample_lengths.h"
 #include "common/run/dense_layers.h"
+#include "scheduler/base/events.h"
 
 namespace dslide {
 namespace {
@@ -88,20 +89,23 @@ std::string StartRecord(const RunContext& run, double time) {
 namespace {
 
 // An event with one text. A path or a name in it may not be UTF-8.
-std::string TextRecord(const char* event, const char* key, const std::string& text,
-                       double elapsed_s) {
-  const OrderedJson json = {{"event", event}, {"elapsed_s", elapsed_s}, {key, text}};
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+std::string LineOf(const OrderedJson& record) {
+  return record.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace
 
-std::string NoticeRecord(const std::string& text, double elapsed_s) {
-  return TextRecord("notice", "text", text, elapsed_s);
+std::string NoticeRecord(const Event& event, double elapsed_s) {
+  OrderedJson json = {{"event", "notice"},
+                      {"elapsed_s", elapsed_s},
+                      {"code", event.kind->code},
+                      {"text", event.text}};
+  if (!event.fields.empty()) json["fields"] = FieldsJson(event.fields);
+  return LineOf(json);
 }
 
 std::string LostRecord(const std::string& server, double elapsed_s) {
-  return TextRecord("lost", "server", server, elapsed_s);
+  return LineOf({{"event", "lost"}, {"elapsed_s", elapsed_s}, {"server", server}});
 }
 
 std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s) {
@@ -116,7 +120,7 @@ std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed
   return json.dump();
 }
 
-std::string EvaluationLine(const EvaluationResult& result, bool is_stream) {
+Event EvaluationEvent(const EvaluationResult& result, bool is_stream) {
   const RankingMetrics& m = result.metrics;
   const bool held_out = result.set == EvaluationSet::kHeldOut;
   const char* what = held_out                             ? "held out"
@@ -131,8 +135,14 @@ std::string EvaluationLine(const EvaluationResult& result, bool is_stream) {
   if (!no_psp) line += fmt::format("  PSP@1 {:.2f}", 100 * m.propensity_precision[0]);
   const std::string without =
       m.without_labels == 0 ? "" : fmt::format(", {} without labels", m.without_labels);
-  return line +
-         fmt::format("  ({} {} samples{})", m.samples, held_out ? "held-out" : "test", without);
+  line += fmt::format("  ({} {} samples{})", m.samples, held_out ? "held-out" : "test", without);
+  return {event::kEvaluated,
+          std::move(line),
+          {{"epoch", result.epoch},
+           {"set", std::string(held_out ? "held_out" : "test")},
+           {"samples", m.samples},
+           {"p_at_1", m.precision[0]},
+           {"ndcg_at_5", m.ndcg[4]}}};
 }
 
 std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "common/log/event.h"
 #include "scheduler/core/run_status.h"
 #include "scheduler/status/progress.h"
 #include "scheduler/status/run_costs.h"
@@ -13,11 +14,11 @@ namespace dslide {
 // Lines of metrics.jsonl, without the line end. `elapsed_s` counts from the start of the scheduler,
 // which is a line too; `time`: seconds since 1970.
 std::string StartRecord(const RunContext& run, double time);
-std::string NoticeRecord(const std::string& text, double elapsed_s);
+std::string NoticeRecord(const Event& event, double elapsed_s);
 std::string LostRecord(const std::string& server, double elapsed_s);
 std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s);
 // The same for people.
-std::string EvaluationLine(const EvaluationResult& result, bool is_stream);
+Event EvaluationEvent(const EvaluationResult& result, bool is_stream);
 // An event `evaluation`, or `held_out`.
 std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s);
 

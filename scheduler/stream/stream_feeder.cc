@@ -12,12 +12,13 @@
 
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
-#include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/stored_preprocessor.h"
+#include "common/log/log.h"
 #include "common/text/records/record_file.h"
 #include "common/text/samples.h"
+#include "scheduler/base/events.h"
 #include "scheduler/stream/segment_maker.h"
 #include "scheduler/stream/segment_shelf.h"
 #include "scheduler/stream/source_mark.h"
@@ -31,6 +32,10 @@ namespace fs = std::filesystem;
 
 constexpr size_t kLongestLine = size_t{64} << 20;
 constexpr int kAgainMs = 10'000;  // after a full disk
+
+void Warn(const std::string& problem) {
+  LogWarning({event::kStreamProblem, "train.data: " + problem});
+}
 
 void Signal(int event) {
   const uint64_t one = 1;
@@ -126,7 +131,7 @@ void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
     }
     if (forgetting) {
       const Status forgotten = Forget(*forgetting);
-      if (!forgotten.ok()) LogWarning("train.data: " + forgotten.error().message);
+      if (!forgotten.ok()) Warn(forgotten.error().message);
     }
     Result<std::optional<Delivery>> delivery = Deliver(wanted);
     if (!delivery.ok() && Waits(delivery.error(), wake)) continue;
@@ -158,7 +163,7 @@ void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
 bool StreamFeeder::Worker::Waits(const Error& error, int wake) {
   if (error.kind != ErrorKind::kTryLater) return false;
   if (!std::exchange(waits_, true)) {
-    LogWarning(fmt::format("train.data: {}; the stream waits until there is room", error.message));
+    Warn(error.message + "; the stream waits until there is room");
   }
   pollfd order{wake, POLLIN, 0};
   (void)poll(&order, 1, kAgainMs);
@@ -233,7 +238,7 @@ Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool wai
   first_line_ms_ = now_ms;
   if (!made->has_value()) {  // no line was a record
     if (const std::string line = maker_.TakeLeftOut(); !line.empty()) {
-      LogWarning("train.data: " + line);
+      Warn(line);
     }
     return std::optional<Fed>();
   }
@@ -271,11 +276,12 @@ Status StreamFeeder::Worker::MarkSource() {
 // Once; each segment's line says so, too.
 void StreamFeeder::Worker::SayKeptOut() {
   if (maker_.kept_out() == 0 || std::exchange(said_kept_out_, true)) return;
-  LogWarning(fmt::format(
-      "the labels or words of the stream take all that they may (train.vocabulary_mb = {}, and 16 "
-      "million together): new ones are left out until others are forgotten; raise it, or lower "
-      "train.expire_segments",
-      place_.limit.bytes >> 20));
+  LogWarning({event::kStreamProblem,
+              fmt::format("the labels or words of the stream take all that they may "
+                          "(train.vocabulary_mb = {}, and 16 million together): new ones are left "
+                          "out until others are forgotten; raise it, or lower "
+                          "train.expire_segments",
+                          place_.limit.bytes >> 20)});
 }
 
 // Reads on, unless the next segment has all that it needs.

@@ -12,6 +12,7 @@
 #include "common/base/error.h"
 #include "common/base/ids.h"
 #include "common/config/config.h"
+#include "common/log/event.h"
 #include "common/wire/messages.h"
 #include "server/executor/job.h"
 
@@ -65,9 +66,9 @@ struct ServerWork {
 
 struct ServerEffects {
   std::string name;  // by which the scheduler knows the server from now on; empty: as before
-  std::vector<std::string> notices;
-  std::vector<std::string> warnings;
-  std::vector<std::string> peer_warnings;  // peers can cause them at will
+  std::vector<Event> notices;
+  std::vector<Event> warnings;
+  std::vector<Event> peer_warnings;  // peers can cause them at will
   std::vector<Message> to_scheduler;
   std::vector<std::pair<PeerId, std::shared_ptr<const Bytes>>> to_workers;  // never null
   bool unload = false;  // stop the executors: the slots belong to other servers now

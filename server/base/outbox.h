@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/log/event.h"
 #include "common/run/scheduler_link.h"
 #include "server/base/effects.h"
+#include "server/base/events.h"
 #include "server/base/open_jobs.h"
 
 namespace dslide {
@@ -59,14 +61,14 @@ class ServerOutbox {
   void Unload() { effects_.unload = true; }
 
   void Rename(const std::string& name) { effects_.name = name; }
-  void Notice(std::string line) { effects_.notices.push_back(std::move(line)); }
-  void Warn(std::string line) { effects_.warnings.push_back(std::move(line)); }
+  void Notice(Event event) { effects_.notices.push_back(std::move(event)); }
+  void Warn(Event event) { effects_.warnings.push_back(std::move(event)); }
   // A worker has sent what no honest one sends. OffenceReports tells the scheduler.
   void NoteOffence(Offence offence) { offences_.push_back(std::move(offence)); }
   // Those since the last call.
   std::vector<Offence> TakeOffences() { return std::exchange(offences_, {}); }
-  // A line that peers can cause at will: few are logged.
-  void WarnOfPeer(std::string line) { effects_.peer_warnings.push_back(std::move(line)); }
+  // An event that peers can cause at will: few are logged.
+  void WarnOfPeer(Event event) { effects_.peer_warnings.push_back(std::move(event)); }
   // The server ends with this outcome; the last call counts.
   void Exit(Status outcome) { effects_.exit = std::move(outcome); }
   bool exits() const { return effects_.exit.has_value(); }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "common/base/check.h"
+#include "server/base/events.h"
 #include "server/executor/gather.h"
 
 namespace dslide {
@@ -80,7 +81,7 @@ void ServerGeneration::TakeEarly(ServerOutbox* out) {
 void ServerGeneration::LeaveIfEmpty(ServerOutbox* out) const {
   if (!without_slots() || slots.switching() || out->exits()) return;
   if (slots.keeps_slots_for_others()) return;
-  out->Notice("all slots of this server are with others");
+  out->Notice({event::kServerEmpty, "all slots of this server are with others"});
   out->Exit(Status());
 }
 
@@ -89,7 +90,7 @@ bool ServerGeneration::OnLoaded(const Parts& parts, ServerOutbox* out) {
   for (const JobReply& part : parts) {
     if (const auto* error = std::get_if<Error>(&part)) {
       // The scheduler decides: it may have gone on without this server, and pruned the checkpoint.
-      out->Notice(error->message);
+      out->Notice({event::kLoadFailed, error->message});
       load_error = ErrorReply{ErrorCode::kRefused, error->message};
       out->ToScheduler(*load_error);
       return false;

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include "common/base/check.h"
+#include "common/log/events.h"
+#include "server/base/events.h"
 
 namespace dslide {
 namespace {
@@ -14,16 +16,17 @@ constexpr int64_t kAskAgainMs = 2000;
 
 void OrderlyStop::Request(const Situation& server, int64_t now_ms, ServerOutbox* out) {
   if (requested_ && server.loaded) {
-    out->Warn(
-        "second signal: leaving at once; slots that no other server has taken over are lost, and "
-        "the cluster goes back to the last checkpoint");
+    out->Warn({event::kStopRequested,
+               "second signal: leaving at once; slots that no other server has taken over are "
+               "lost, and the cluster goes back to the last checkpoint"});
   }
   if (requested_ || !server.loaded) return out->Exit(TryLater("stopped by a signal"));
   requested_ = true;
   leave_by_ms_ = now_ms + int64_t{1000} * server.drain_s;
   if (!server.has_slots) return;  // it leaves once others have copied what it had
   if (server.servers == 1 || server.drain_s == 0) return AskForCheckpoint(now_ms, out);
-  out->Notice("stopping: handing this server's slots to the other servers first");
+  out->Notice(
+      {event::kStopRequested, "stopping: handing this server's slots to the other servers first"});
   drain_sent_ms_ = now_ms - kAskAgainMs;
   Advance(server, now_ms, out);
 }
@@ -36,8 +39,10 @@ void OrderlyStop::Advance(const Situation& server, int64_t now_ms, ServerOutbox*
     if (checkpoint_sequence_ || !server.has_slots) {
       return out->Exit(TryLater("stopped by a signal"));
     }
-    out->Notice(fmt::format("after {} s (cluster.drain_s) some slots are still on this server",
-                            server.drain_s));
+    out->Notice({event::kServerDrainLate,
+                 fmt::format("after {} s (cluster.drain_s) some slots are still on this server",
+                             server.drain_s),
+                 {{"seconds", server.drain_s}}});
     AskForCheckpoint(now_ms, out);
   } else if (checkpoint_unheard_ && now_ms - checkpoint_sent_ms_ >= kAskAgainMs) {
     SendCheckpointNow(now_ms, out);
@@ -62,7 +67,7 @@ OrderlyStop::Answer OrderlyStop::Take(const Message& message, const Situation& s
     out->Exit(saved ? Error{ErrorKind::kPreempted, "stopped by a signal, after a checkpoint"}
                     : TryLater("stopped by a signal, without a checkpoint"));
   } else if (error != nullptr && server.loaded) {
-    out->Notice("this server keeps its slots: " + error->text);
+    out->Notice({event::kServerKeepsSlots, "this server keeps its slots: " + error->text});
     AskForCheckpoint(now_ms, out);
   }
   return Answer::kTaken;
@@ -70,7 +75,7 @@ OrderlyStop::Answer OrderlyStop::Take(const Message& message, const Situation& s
 
 void OrderlyStop::AskForCheckpoint(int64_t now_ms, ServerOutbox* out) {
   if (checkpoint_sequence_) return;
-  out->Notice("stopping: asking for a checkpoint first");
+  out->Notice({event::kStopRequested, "stopping: asking for a checkpoint first"});
   leave_by_ms_ = now_ms + kCheckpointPatienceMs;
   SendCheckpointNow(now_ms, out);
 }

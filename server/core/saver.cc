@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/checkpoint/layout.h"
+#include "server/base/events.h"
 
 namespace dslide {
 
@@ -91,7 +92,9 @@ bool Saver::Take(uint64_t ticket, CheckpointDone done, bool lost, const ServerSe
 void Saver::SaveAndLeave(const std::string& why, const ServerSeat& seat,
                          std::optional<uint64_t> committed, ServerOutbox* out) {
   if (saves_for_itself_) return;
-  if (!std::exchange(orphaned_, true)) out->Notice(why + "; saving what this server has");
+  if (!std::exchange(orphaned_, true)) {
+    out->Notice({event::kOrphanSave, why + "; saving what this server has"});
+  }
   if (saving_) return;  // of a checkpoint that gets no manifest; one save at a time
   CheckpointRequest request;
   request.name = OrphanName({seat.plan.version, committed.value_or(0)});

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "common/base/check.h"
+#include "common/log/events.h"
 
 namespace dslide {
 
@@ -86,13 +87,16 @@ void ServerCore::OnSchedulerError(const ErrorReply& error, int64_t now_ms) {
   } else if (!config_) {
     out_.Exit(error.code == ErrorCode::kIncompatible ? BadInput(error.text) : TryLater(error.text));
   } else {
-    out_.Notice("the scheduler refused: " + error.text);
+    out_.Notice({event::kSchedulerRefused, "the scheduler refused: " + error.text});
   }
 }
 
 void ServerCore::OnShutdown(const Shutdown& shutdown) {
   Status outcome = DismissedBy(shutdown);
-  if (outcome.ok()) out_.Notice(fmt::format("dismissed by the scheduler: {}", shutdown.reason));
+  if (outcome.ok()) {
+    out_.Notice(
+        {event::kDismissed, fmt::format("dismissed by the scheduler: {}", shutdown.reason)});
+  }
   out_.Exit(std::move(outcome));  // the line of an error is the reason
 }
 
@@ -136,7 +140,9 @@ ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error&
   if (now_ms >= malformed_logged_ms_ + kMalformedEveryMs) {
     malformed_logged_ms_ = now_ms;
     malformed_answered_.clear();
-    out_.Notice(fmt::format("malformed message number {}: {}", malformed_, error.message));
+    out_.Notice({event::kMessageMalformed,
+                 fmt::format("malformed message number {}: {}", malformed_, error.message),
+                 {{"messages", malformed_}}});
   }
   if (malformed_answered_.size() < kMalformedAnswers && malformed_answered_.insert(peer).second) {
     out_.Answer(peer, 0, ErrorReply{ErrorCode::kMalformed, error.message});

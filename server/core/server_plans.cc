@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "common/checkpoint/layout.h"
+#include "common/log/events.h"
 #include "common/run/slot_plan.h"
+#include "server/base/events.h"
 #include "server/core/server_core.h"
 #include "server/gate/request_bytes.h"
 
@@ -45,7 +47,8 @@ void ServerCore::BeginNewLife(int64_t now_ms) {
   if (stop_.requested()) {
     return out_.Exit(TryLater("stopped by a signal, without a checkpoint"));
   }
-  out_.Notice("this server's slots have gone to others; joining again with nothing loaded");
+  out_.Notice({event::kServerRejoins,
+               "this server's slots have gone to others; joining again with nothing loaded"});
   DropGeneration();
   out_.Unload();
   config_.reset();
@@ -74,9 +77,11 @@ void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   if (goes_on && reply.name == given_name_) return;
   given_name_ = reply.name;
   out_.Rename(reply.name);
-  out_.Notice(fmt::format("joined as {}", reply.name));
+  out_.Notice({event::kJoined, fmt::format("joined as {}", reply.name), {{"name", reply.name}}});
   if (!identity_.name.empty() && reply.name.starts_with(identity_.name + "-")) {
-    out_.Warn(fmt::format("the name {} was taken; this server is {}", identity_.name, reply.name));
+    out_.Warn({event::kServerRenamed,
+               fmt::format("the name {} was taken; this server is {}", identity_.name, reply.name),
+               {{"name", reply.name}}});
   }
   if (goes_on) return;
   if (config_) {  // another run, or one that goes on otherwise: nothing here is of use to it
@@ -98,12 +103,16 @@ void ServerCore::OnPlan(const Plan& plan, int64_t now_ms) {
   const auto has_server = [&](uint16_t owner) { return owner < plan.servers.size(); };
   if (plan.slot_owner.size() != config_->cluster.slots || GenerationOf(plan) > plan.version ||
       !std::ranges::all_of(plan.slot_owner, has_server)) {
-    return out_.Warn(fmt::format("slot plan {} is refused: it does not fit the run", plan.version));
+    return out_.Warn({event::kSlotMapRefused,
+                      fmt::format("slot plan {} is refused: it does not fit the run", plan.version),
+                      {{"map", plan.version}}});
   }
   const Result<Config> config = ConfigUnder(plan, *config_);
   if (!config.ok()) {
     return out_.Warn(
-        fmt::format("slot plan {} is refused: {}", plan.version, config.error().message));
+        {event::kSlotMapRefused,
+         fmt::format("slot plan {} is refused: {}", plan.version, config.error().message),
+         {{"map", plan.version}}});
   }
   if (generation_ && plan.version < plan_version()) return;
   if (generation_ && plan.version == plan_version()) {  // the answer was lost

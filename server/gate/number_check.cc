@@ -9,6 +9,7 @@
 #include "common/config/limits.h"
 #include "common/math/kernels.h"
 #include "common/run/combine.h"
+#include "server/base/events.h"
 #include "server/gate/request_bytes.h"
 
 namespace dslide {
@@ -229,8 +230,10 @@ std::string NumberCheck::Judge(NormBound* bound, const char* what, Incarnation s
   std::string why = most ? fmt::format("{}: {:g} is far above those of other batches (bound {:g})",
                                        what, norm, *most)
                          : fmt::format("{}: numbers are out of range", what);
-  out->WarnOfPeer(fmt::format("the worker {:016x}, batch {}.{}.{}: {}", sender.value, batch.epoch,
-                              batch.unit, batch.index, why));
+  out->WarnOfPeer({event::kNumbersRefused,
+                   fmt::format("the worker {:016x}, batch {}.{}.{}: {}", sender.value, batch.epoch,
+                               batch.unit, batch.index, why),
+                   {{"worker", fmt::format("{:016x}", sender.value)}}});
   return why;
 }
 

@@ -11,6 +11,7 @@
 #include "common/balance/planner.h"
 #include "common/base/check.h"
 #include "common/base/plural.h"
+#include "server/base/events.h"
 #include "server/executor/gather.h"
 
 namespace dslide {
@@ -151,9 +152,14 @@ void SlotMigration::BeginSwitch(const Plan& before, const std::vector<SlotId>& h
   MakeRoom(inner, out);
   for (const SlotId slot : arriving) fetcher_.Complete(slot);
   if (!leaving.empty() || !arriving.empty()) {
-    out->Notice(fmt::format("slot plan {}: slots leaving {}, arriving {}, changing executors {}",
-                            seat.plan.version, leaving.size() - inner.size(),
-                            arriving.size() - inner.size(), inner.size()));
+    const size_t left = leaving.size() - inner.size(), arrived = arriving.size() - inner.size();
+    out->Notice({event::kSlotsMoving,
+                 fmt::format("slot plan {}: slots leaving {}, arriving {}, changing executors {}",
+                             seat.plan.version, left, arrived, inner.size()),
+                 {{"map", seat.plan.version},
+                  {"leaving", left},
+                  {"arriving", arrived},
+                  {"changing_executors", inner.size()}}});
   }
   switch_->arriving = std::move(arriving);
 }
@@ -286,10 +292,10 @@ SlotMigration::Outcome SlotMigration::Fail(const SlotJob& job, const std::string
                         return std::ranges::count(switch_->arriving, slot) > 0;
                       });
   if (needed || !copies) {
-    out->Warn("a slot could not be taken: " + why);
+    out->Warn({event::kSlotLost, "a slot could not be taken: " + why});
     return Outcome::kLost;
   }
-  out->Warn("a slot is not copied: " + why);
+  out->Warn({event::kSlotNotCopied, "a slot is not copied: " + why});
   GiveUp(job.slots, seat, out);
   if (!switch_) ForgetMove();
   return Outcome::kGoesOn;

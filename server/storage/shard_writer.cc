@@ -8,11 +8,12 @@
 #include <set>
 
 #include "common/base/failpoint.h"
-#include "common/base/log.h"
 #include "common/base/process.h"
 #include "common/checkpoint/disk_use.h"
 #include "common/checkpoint/file_checksum.h"
 #include "common/checkpoint/layout.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "server/storage/shard_directory.h"
 #include "server/storage/stored_keys.h"
 
@@ -63,7 +64,8 @@ std::string ShardWriter::ShardPath() const {
 void ShardWriter::EndCompaction() {
   const Status compacted = compaction_.get();
   if (compacted.ok()) return;
-  LogWarning("while old rows were removed from the store: " + compacted.error().message);
+  LogWarning({event::kOldRowsStay,
+              "while old rows were removed from the store: " + compacted.error().message});
   database_.reset();
 }
 
@@ -357,7 +359,8 @@ void ShardWriter::CompactIfWorthIt() {
   if (!database_ || compaction_.valid() || !database_->IsWorn(rows_)) return;
   if (!HasRoomToCompact()) {
     if (!std::exchange(told_, true)) {
-      LogWarning(store_ + ": old rows stay in the store, there is no room to rewrite it");
+      LogWarning({event::kOldRowsStay,
+                  store_ + ": old rows stay in the store, there is no room to rewrite it"});
     }
     return;
   }

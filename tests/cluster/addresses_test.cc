@@ -98,7 +98,7 @@ TEST_CASE("a server that joins with an address that nobody can dial is refused, 
   CHECK(error->text ==
         "the advertised address 10.0.0.2:7701: not an address; did you mean tcp://10.0.0.2:7701?");
   CHECK(Contains(ReadFile(run.run_directory() + "/logs/scheduler.log"),
-                 "a server is refused: the advertised address 10.0.0.2:7701"));
+                 "[server.refuse] a server is refused: the advertised address 10.0.0.2:7701"));
   REQUIRE(train->Wait() == 0);
   CHECK(run.Summary()["samples"] == 3 * kSamples);
 }
@@ -130,7 +130,7 @@ TEST_CASE("a server that nobody reaches at its advertised address is refused, th
                              "other servers reach this server";
     CHECK(LastLine(run.last_errors()) == "dslide-server: " + line);
     CHECK(Contains(ReadFile(run.run_directory() + "/logs/scheduler.log"),
-                   "a server is refused: " + line));
+                   "[server.refuse] a server is refused: " + line));
   };
   refused(Loopback(FreePort()), "nobody answered for 5 s");
   const nlohmann::json status = run.Status();
@@ -207,7 +207,7 @@ TEST_CASE("a server that answers the scheduler but no worker is left out, the ru
   CHECK(silent.Step() == "the server at " + silent.address() +
                              " does not answer the workers (do they reach the address that "
                              "--advertise names?); it is left out");
-  CHECK(Contains(run.WorkerLog(1), "does not answer, other servers do"));
+  CHECK(Contains(run.WorkerLog(1), "[server.silent]"));
   CheckGoesOn(run, train.get());
 }
 

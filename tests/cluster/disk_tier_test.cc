@@ -28,7 +28,7 @@ const Arguments kTier = {"--set", "cluster.memory_mb=2", "--set", "cluster.disk_
 uint64_t WeightsInMemory() {
   TestRun run;
   REQUIRE(run.Train(kLarge)->Wait() == 0);
-  CHECK_FALSE(Contains(run.ServerLog(1), "disk tier"));
+  CHECK_FALSE(Contains(run.ServerLog(1), "[tier.use]"));
   CHECK(run.Summary()["p_at_1"] > 0.9);
   return Weights(run);
 }
@@ -46,7 +46,7 @@ TEST_CASE("disk tier: the weights are those of a run in memory, also after a ser
       });
     }));
     REQUIRE(train->Wait() == 0);
-    CHECK(Contains(run.ServerLog(1), "disk tier: executor 0 has"));
+    CHECK(Contains(run.ServerLog(1), "[tier.use]"));
     CHECK(Contains(train->Output(), "server-1 has more rows than room in memory"));
     CHECK(run.Summary()["p_at_1"] > 0.9);
     CHECK(Weights(run) == expected);

@@ -9,6 +9,7 @@
 #include "common/net/member_link.h"
 #include "common/security/run_keys.h"
 #include "tests/cluster/cluster.h"
+#include "tests/support/events.h"
 
 namespace dslide::keys_test {
 namespace {
@@ -283,7 +284,7 @@ TEST_CASE("keys: what is no key is never taken for a run without keys") {
   }
   // Every user can read the command line of every process.
   const auto joined = run.run.Start("dslide-worker", {"--scheduler", JoinString(*worker)});
-  CHECK(WaitFor([&] { return Contains(joined->Errors(), "joined as worker"); }));
+  CHECK(WaitFor([&] { return Contains(joined->Errors(), "[scheduler.join] joined as worker"); }));
   const std::string command = ReadFile(fmt::format("/proc/{}/cmdline", joined->pid()));
   CHECK(Contains(command, "dslide://xxx"));
   CHECK_FALSE(Contains(command, secret.substr(0, 8)));

@@ -135,8 +135,8 @@ TEST_CASE("lent: a competitor comes, the worker hands its leases back, and goes 
   CHECK(worker->Running());
   CHECK(Says(*worker, "pauses: others use 90 % of the CPU"));
   const std::string log = ReadFile(lent.run.run_directory() + "/logs/scheduler.log");
-  CHECK(Contains(log, "lent left"));
-  CHECK_FALSE(Contains(log, "lent is silent"));
+  CHECK(Contains(log, "[worker.gone] lent left"));
+  CHECK_FALSE(Contains(log, "[worker.gone] lent is silent"));
 
   // The other worker trains on, and gets what was handed back long before a lease expires.
   const double before = lent.run.TrainedSamples("worker-1");
@@ -164,7 +164,8 @@ TEST_CASE("lent: SIGHUP reads the policy again, and a bad one leaves the old one
   WriteText(policy, "[idle]\npause_cpu_percent = 0\n");
   worker->Signal(SIGHUP);
   REQUIRE(lent.TrainsWhileOthersUse(0.5));
-  CHECK(Contains(worker->Errors(), "the policy now: idle priority, pauses on battery\n"));
+  CHECK(Contains(worker->Errors(),
+                 "[host.policy] the policy now: idle priority, pauses on battery\n"));
 
   WriteText(policy, "[idle]\ncpu_share = 0\npause_cpu_percent = 25\n");
   worker->Signal(SIGHUP);
@@ -235,7 +236,7 @@ TEST_CASE("lent: the day's transfer counts over restarts") {
   const auto second = lent.Lend(cap);
   REQUIRE(
       WaitFor([&] { return lent.machine.Use(0) && Contains(second->Errors(), "pauses until"); }));
-  CHECK_FALSE(Contains(second->Errors(), "joined as"));
+  CHECK_FALSE(Contains(second->Errors(), "[scheduler.join]"));
   second->Signal(SIGTERM);
   CHECK(second->Wait() == 0);
 }
@@ -249,9 +250,8 @@ TEST_CASE("lent: a volunteer outlives the scheduler, and ends with the run") {
   const double trained = lent.run.TrainedSamples();
   lent.train->Signal(SIGTERM);
   CHECK(lent.train->Wait() == 85);
-  REQUIRE(WaitFor([&] {
-    return lent.machine.Use(0) && Contains(volunteer->Errors(), "waits for the scheduler");
-  }));
+  REQUIRE(WaitFor(
+      [&] { return lent.machine.Use(0) && Contains(volunteer->Errors(), "[scheduler.silent]"); }));
   CHECK(volunteer->Running());
 
   const int epochs = static_cast<int>(trained / kSamples) + 4;

@@ -70,8 +70,8 @@ TEST_CASE("noise at all sockets is counted, and training finishes") {
   // One line a second.
   for (const std::string& log : {run.ServerLog(1), run.ServerLog(2),
                                  ReadFile(run.run_directory() + "/logs/scheduler.log")}) {
-    CHECK(log.find("malformed message number 1:") != std::string::npos);
-    CHECK(log.find("malformed message number 2:") == std::string::npos);
+    CHECK(Contains(log, "[net.message.malformed] malformed message number 1:"));
+    CHECK_FALSE(Contains(log, "malformed message number 2:"));
   }
   REQUIRE(train->Wait() == 0);
   CHECK(run.Summary()["samples"] == 4 * kSamples);

@@ -157,9 +157,7 @@ TEST_CASE("serve: a damaged newer file is refused, and the present model stays")
   CHECK(Contains(served.process().Errors(), "trained on 12000 samples over all epochs"));
   std::ofstream(file + ".new") << "no model";
   fs::rename(file + ".new", file);
-  REQUIRE(WaitFor([&] {
-    return Contains(served.process().Errors(), "the model that was loaded before stays");
-  }));
+  REQUIRE(WaitFor([&] { return Contains(served.process().Errors(), "[model.load.fail]"); }));
   const auto answer = served.Client().Post("/predict", Ask(7), "application/json");
   REQUIRE(answer);
   CHECK(BestOf(answer->body) == "7");
@@ -189,9 +187,7 @@ TEST_CASE("serve: a model file with a changed byte is refused, at the start and 
   Served served(&run, file, {"--reload", "1"});
   const std::vector<std::string> answers = AnswersOf(served);
   fs::rename(damaged, file);
-  REQUIRE(WaitFor([&] {
-    return Contains(served.process().Errors(), "the model that was loaded before stays");
-  }));
+  REQUIRE(WaitFor([&] { return Contains(served.process().Errors(), "[model.load.fail]"); }));
   CHECK(Contains(served.process().Errors(), "m.dslide: damaged (input); copy it again"));
   CHECK(AnswersOf(served) == answers);
   served.process().Signal(SIGTERM);
@@ -261,7 +257,7 @@ TEST_CASE("serve: a signal ends it while a model is loaded") {
   REQUIRE(WaitFor([&] { return first.IsRead(); }));
   loading->Signal(SIGTERM);
   CHECK(loading->Wait() == 0);
-  CHECK(Contains(loading->Errors(), "stopped while the model was loaded"));
+  CHECK(Contains(loading->Errors(), "[process.stop]"));
 
   REQUIRE(run.Train({"--set", "train.epochs=1"})->Wait() == 0);
   const std::string file = run.Path("m.dslide");
@@ -321,7 +317,7 @@ TEST_CASE("serve: a second signal ends it at once, whatever waits") {
   served.process().Signal(SIGTERM);
   const int64_t again_ms = MonotonicMillis();
   CHECK(served.process().Wait() == 0);
-  CHECK(Contains(served.process().Errors(), "some requests were not answered"));
+  CHECK(Contains(served.process().Errors(), "[serve.stop.unanswered]"));
   // Far less than their answers would have taken.
   CHECK(MonotonicMillis() - again_ms < kWaiting / 4 * one_ms);
 }

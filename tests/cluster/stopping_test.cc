@@ -138,7 +138,7 @@ TEST_CASE("each role takes SIGHUP for SIGTERM") {
   const pid_t scheduler = children[0], server = children[2], worker = children[4];
   kill(worker, SIGHUP);
   REQUIRE(WaitFor([&] { return IsGone(worker); }));
-  CHECK(Contains(run.WorkerLog(2), "stopping: finishing the batches in flight"));
+  CHECK(Contains(run.WorkerLog(2), "[process.stop]"));
   CHECK(!Contains(train->Output(), "worker-2 ended"));  // ended with 0: it was told to stop
   kill(server, SIGHUP);
   REQUIRE(WaitFor([&] { return IsGone(server); }));

@@ -80,7 +80,7 @@ uint64_t TrainOn(int servers, int executors, bool drain_one, const std::string& 
     CHECK(run.TrainedSamples() > 0);  // the run goes on
   }
   REQUIRE(train->Wait() == 0);
-  CHECK(Contains(run.ServerLog(2), "all slots of this server are with others") == drain_one);
+  CHECK(Contains(run.ServerLog(2), "[server.drain.done]") == drain_one);
   CHECK(run.Summary()["samples"] == 3 * kSamples);
   CHECK(run.Summary()["p_at_1"] > 0.9);
   return Weights(run);

@@ -205,7 +205,7 @@ TEST_CASE("a worker that is started later takes part") {
   const auto late =
       run.Start("dslide-worker", {"--scheduler", run.SchedulerAddress(), "--name", "late"});
   CHECK(WaitFor([&] { return run.TrainedSamples("late") > 0; }));
-  CHECK(Contains(late->Errors(), "joined as late"));
+  CHECK(Contains(late->Errors(), "[scheduler.join] joined as late"));
   // The late worker leaves on request, and the run goes on.
   late->Signal(SIGTERM);
   CHECK(late->Wait() == 0);
@@ -222,8 +222,8 @@ TEST_CASE("processes may be started by hand in any order") {
   const auto server_1 = run.Start("dslide-server", server);
   const auto server_2 = run.Start("dslide-server", server);
   REQUIRE(WaitFor([&] {
-    return Contains(server_2->Errors(), "serving at") &&
-           Contains(worker_2->Errors(), "joining the scheduler");
+    return Contains(server_2->Errors(), "[server.listen]") &&
+           Contains(worker_2->Errors(), "[scheduler.dial]");
   }));
   const auto scheduler = run.Start(
       "dslide-scheduler", {"--config", run.config(), "--run-dir", run.run_directory(), "--set",

@@ -116,8 +116,12 @@ void SimScheduler::Apply(SchedulerCore::Effects effects) {
     world_.trace.Note(host_.name(), "sends {} to {}", BodyName(message.body), out.to);
     world_.network.Send(out.to, bytes);
   }
-  for (const std::string& line : effects.notices) world_.trace.Note(host_.name(), "- {}", line);
-  for (const std::string& line : effects.tunings) world_.trace.Note(host_.name(), "- {}", line);
+  for (const Event& event : effects.notices) {
+    world_.trace.Note(host_.name(), "- {}", event.text);
+  }
+  for (const Event& event : effects.tunings) {
+    world_.trace.Note(host_.name(), "- {}", event.text);
+  }
   for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
   if (effects.manifest) StoreManifest(std::move(*effects.manifest));
 }

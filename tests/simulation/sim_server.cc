@@ -192,7 +192,9 @@ void SimServer::CheckMayWork(const Envelope& envelope, size_t kind) {
 }
 
 void SimServer::Apply(ServerCore::Effects effects) {
-  for (const std::string& line : effects.notices) world_.trace.Note(host_.name(), "- {}", line);
+  for (const Event& event : effects.notices) {
+    world_.trace.Note(host_.name(), "- {}", event.text);
+  }
   for (const Message& message : effects.to_scheduler) {
     world_.network.Send(scheduler_, Encode(message, WirePrecision::kFp32));
   }

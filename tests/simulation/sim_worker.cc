@@ -37,9 +37,11 @@ void SimWorker::Receive(uint32_t from, const Bytes& bytes) {
 }
 
 void SimWorker::Apply(WorkerCore::Effects effects) {
-  for (const std::string& line : effects.notices) world_.trace.Note(host_.name(), "- {}", line);
-  for (const std::string& line : effects.failed_batches) {
-    world_.trace.Note(host_.name(), "- {}", line);
+  for (const Event& event : effects.notices) {
+    world_.trace.Note(host_.name(), "- {}", event.text);
+  }
+  for (const Event& event : effects.failed_batches) {
+    world_.trace.Note(host_.name(), "- {}", event.text);
   }
   if (effects.connect) Dial(*effects.connect);
   for (WorkerCore::Outgoing& out : effects.send) {

@@ -5,7 +5,9 @@
 #include "common/data/checksum.h"
 #include "common/run/lease_batch.h"
 #include "common/run/slot_plan.h"
+#include "tests/support/events.h"
 #include "tests/support/numbered_samples.h"
+#include "worker/events.h"
 #include "worker/worker_core.h"
 
 namespace dslide::local_data_test {
@@ -202,8 +204,7 @@ TEST_CASE_FIXTURE(FileRun, "a lease by numbers is not taken by a worker without 
   const auto effects = worker.Take(ByNumbers(0, 0, {0, 1}));
   CHECK(effects.send.empty());
   CHECK_FALSE(effects.exit);
-  REQUIRE(effects.notices.size() == 1);
-  CHECK(effects.notices[0].find("without samples") != std::string::npos);
+  CHECK(Has(effects.notices, event::kLeaseUnusable));
   // It goes on, but does not take one lease after the other.
   CHECK(Sent<LeaseRequest>(worker.core.Tick({}, 1'999'000)).empty());
   CHECK(Sent<LeaseRequest>(worker.core.Tick({}, 2'000'000)).size() == 1);

@@ -1,7 +1,9 @@
 // What a worker tells of servers that do not answer while others do.
 #include <algorithm>
 
+#include "tests/support/events.h"
 #include "tests/worker/worker_fixture.h"
+#include "worker/events.h"
 
 namespace dslide::silent_server_test {
 namespace {
@@ -39,9 +41,8 @@ TEST_CASE_FIXTURE(OneBatchOnTwo,
   Answer(0);
   CHECK(SilentAt(1000 + kSilentMs - 1).empty());
   CHECK(SilentAt(1000 + kSilentMs + 1000) == std::vector<uint64_t>{102});
-  CHECK(std::any_of(last.notices.begin(), last.notices.end(), [](const std::string& line) {
-    return line == "b at tcp://b does not answer, other servers do";
-  }));
+  CHECK(Has(last.notices, event::kServerSilent,
+            {{"server", "b"}, {"why", "does not answer, other servers do"}}));
   SilentAt(1000 + kSilentMs + 3000);
   CHECK(last.notices.empty());  // said once
   Answer(1);
@@ -52,8 +53,10 @@ TEST_CASE_FIXTURE(OneBatchOnTwo,
                   "when no server answers, the log says so and the scheduler is not told") {
   Tick(kSilentMs / 2 + 1000);  // the requests are sent again
   CHECK(SilentAt(kSilentMs + 2000).empty());
-  CHECK(last.notices ==
-        std::vector<std::string>{"a at tcp://a does not answer", "b at tcp://b does not answer"});
+  for (const char* server : {"a", "b"}) {
+    CHECK(
+        Has(last.notices, event::kServerSilent, {{"server", server}, {"why", "does not answer"}}));
+  }
 }
 
 TEST_CASE("a batch that waits for an earlier step says nothing of its servers") {
@@ -85,8 +88,8 @@ TEST_CASE_FIXTURE(OneBatchOnTwo, "a server whose replies do not fit is told of s
     REQUIRE(requests.size() == 2);
   }
   CHECK(SilentAt(now) == std::vector<uint64_t>{102});
-  CHECK(std::ranges::count(last.notices,
-                           "b at tcp://b gives answers that do not fit what it is asked") == 1);
+  CHECK(Has(last.notices, event::kServerSilent,
+            {{"server", "b"}, {"why", "gives answers that do not fit what it is asked"}}));
 }
 
 // Server a has all slots and has answered many batches; b is in the plan and has answered

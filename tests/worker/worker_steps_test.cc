@@ -5,7 +5,9 @@
 
 #include "common/base/random.h"
 #include "common/run/step.h"
+#include "tests/support/events.h"
 #include "tests/worker/worker_fixture.h"
+#include "worker/events.h"
 
 namespace dslide::worker_steps_test {
 namespace {
@@ -111,14 +113,16 @@ TEST_CASE_FIXTURE(Synchronous,
   CHECK(ToScheduler<LeaseRequest>(Tick(300)).empty());
 }
 
+const std::vector<EventField> kStops = {{"again", false}, {"why", "this worker stops"}};
+
 TEST_CASE_FIXTURE(Synchronous, "synchronous: a stopped worker does not wait for steps to open") {
   (void)Lease(4);
   (void)Lease(5);
   core.RequestStop();
   // Nothing of these batches is done anywhere, and nobody else may be left to open their step.
   const auto effects = Tick(1000);
-  CHECK(effects.failed_batches ==
-        std::vector<std::string>(2, "a batch is given up: this worker stops"));
+  CHECK(effects.failed_batches.size() == 2);
+  CHECK(Has(effects.failed_batches, event::kBatchFailed, kStops));
   REQUIRE(effects.exit);
   CHECK(effects.exit->ok());
 }
@@ -129,8 +133,8 @@ TEST_CASE_FIXTURE(Synchronous, "synchronous: a stopped worker finishes what is u
   Outbox requests = Reply(first[0]);
   core.RequestStop();
   auto effects = Tick(1000);  // batch 1 was not answered
-  CHECK(effects.failed_batches ==
-        std::vector<std::string>{"a batch is given up: this worker stops"});
+  CHECK(effects.failed_batches.size() == 1);
+  CHECK(Has(effects.failed_batches, event::kBatchFailed, kStops));
   CHECK_FALSE(effects.exit);
   CHECK(Reply(second[0]).empty());  // late
   requests = Reply(requests[0]);
@@ -151,8 +155,8 @@ TEST_CASE_FIXTURE(Synchronous,
   REQUIRE(As<EmbedPush>(push[0]).next);
   core.RequestStop();
   const auto effects = Tick(1000);
-  CHECK(effects.failed_batches ==
-        std::vector<std::string>(2, "a batch is given up: this worker stops"));
+  CHECK(effects.failed_batches.size() == 2);
+  CHECK(Has(effects.failed_batches, event::kBatchFailed, kStops));
   CHECK_FALSE(effects.exit);
   CHECK(Reply(push[0]).empty());
   REQUIRE(ToScheduler<BatchDone>(last).size() == 1);

@@ -13,7 +13,7 @@
 
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
-#include "common/base/log.h"
+#include "common/log/log.h"
 
 namespace dslide {
 namespace {

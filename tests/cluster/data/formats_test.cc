@@ -491,7 +491,7 @@ TEST_CASE("a signal is not the end of training data from standard input") {
                                      "--set", "train.data=-", "--set", "train.test="});
   const std::string text = "words __label__one\nother words __label__two\n";
   REQUIRE(write(writer, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
-  REQUIRE(WaitFor([&] { return Contains(scheduler->Errors(), "keeping standard input"); }));
+  REQUIRE(WaitFor([&] { return Contains(scheduler->Errors(), "[stream.keep]"); }));
   // As Ctrl-C does: the program that writes ends as well.
   scheduler->Signal(SIGINT);
   close(writer);
@@ -523,7 +523,7 @@ TEST_CASE("a scheduler that is killed while it reads standard input is not start
   const std::string text = "words __label__one\nother words __label__two\n";
   REQUIRE(write(writer, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
   const std::string log = run.run_directory() + "/logs/scheduler.log";
-  REQUIRE(WaitFor([&] { return Contains(ReadFile(log), "keeping standard input"); }));
+  REQUIRE(WaitFor([&] { return Contains(ReadFile(log), "[stream.keep]"); }));
   const std::vector<pid_t> children = Descendants(train->pid());
   REQUIRE(children.size() == 1);
   kill(children[0], SIGKILL);

@@ -80,7 +80,7 @@ TEST_CASE("a worker refuses a training file that is not the run's") {
     CAPTURE(errors);
     CHECK(errors.find("dslide-worker: " + path + ":") != std::string::npos);
     CHECK(errors.find(names) != std::string::npos);
-    CHECK(errors.find("joined") == std::string::npos);
+    CHECK(errors.find("[scheduler.join]") == std::string::npos);
   };
   std::string text = ReadFile(run.Path("train.txt"));
   const size_t value = text.rfind(":0.5 ");

@@ -222,7 +222,7 @@ TEST_CASE("signals count while a stream waits for its first segment") {
     AwaitInput(run);
     scheduler->Signal(SIGTERM);
     REQUIRE(WaitFor([&] { return !run.SchedulerAddress().empty(); }));
-    CHECK(Contains(scheduler->Errors(), "the stream ends here"));
+    CHECK(Contains(scheduler->Errors(), "[stream.end]"));
     const int64_t signalled_ms = MonotonicMillis();
     REQUIRE(WaitFor([&] { return MonotonicMillis() - signalled_ms > StopSignals::kSameMs; }));
     CHECK(scheduler->Running());

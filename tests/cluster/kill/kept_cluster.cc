@@ -207,8 +207,9 @@ void KeptCluster::KillStrangers() {
   const std::string roster = ReadFile(LogOf("scheduler", Find("scheduler")->lives) + ".err");
   for (Member& member : members_) {
     const std::string log = ReadFile(LogOf(member.name, member.lives) + ".err");
-    const bool joined = log.find("joined") != std::string::npos &&
-                        roster.find(fmt::format(": {} joined", member.name)) != std::string::npos;
+    const bool joined =
+        log.find("[scheduler.join]") != std::string::npos &&
+        roster.find(fmt::format("[member.join] {} joined", member.name)) != std::string::npos;
     if (member.process->Stopped() || !joined) member.process->Signal(SIGKILL);
   }
 }

@@ -87,7 +87,10 @@ class CellRun {
   bool HitsItself() const { return failpoint().starts_with(RoleName(cell_.victim)); }
   std::string Gate() const { return cluster_.Path("gate"); }
   std::string PausePath() const { return cluster_.Path("pause"); }
-  size_t Plans() const { return Count(cluster_.AllErrors("scheduler"), ": slot plan "); }
+  size_t Plans() const {
+    const std::string log = cluster_.AllErrors("scheduler");
+    return Count(log, "[slots.map.begin]") + Count(log, "[slots.move.done]");
+  }
 
   std::string One(const std::string& role);
   std::string Arm();
@@ -175,8 +178,8 @@ void CellRun::HitOther() {
 // Whether the scheduler has given this member up since the member's last join.
 bool CellRun::Missed(const std::string& name) const {
   const std::string log = cluster_.AllErrors("scheduler");
-  const size_t missed = log.rfind(name + " has been silent");
-  const size_t joined = log.rfind(name + " joined");
+  const size_t missed = log.rfind("[worker.gone] " + name + " has been silent");
+  const size_t joined = log.rfind("[member.join] " + name);
   return missed != std::string::npos && (joined == std::string::npos || missed > joined);
 }
 

@@ -189,15 +189,14 @@ void MoveRun::Hit() {
 Status MoveRun::CheckUndisturbed() {
   const std::string log = cluster_.AllErrors("scheduler");
   if (MovedSlots(log) == 0) return Wrong(cluster_, "no slot has moved");
-  if (Count(log, "from checkpoint") > 0 || Count(log, "cannot be taken up") > 0) {
+  if (Count(log, "from checkpoint") > 0 || Count(log, "[slots.move.fail]") > 0) {
     return Wrong(cluster_, "the cluster went back to a checkpoint");
   }
   if (cell_.why == Why::kJoin) return {};
   if (drain_ != nullptr && drain_->Wait() != 0) {
     return Wrong(cluster_, "dslide run drain failed: " + drain_->Errors());
   }
-  const bool left =
-      Count(cluster_.AllErrors(kLeaves), "all slots of this server are with others") == 1;
+  const bool left = Count(cluster_.AllErrors(kLeaves), "[server.drain.done]") == 1;
   if (left && cluster_.Lives(kLeaves) == 1 && cluster_.Now(kLeaves).Wait() == 0) return {};
   return Wrong(cluster_, fmt::format("{} has not left with 0", kLeaves));
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/base/log.h"
+#include "common/log/log.h"
 #include "common/text/tokens.h"
 #include "tests/fuzz/fuzz_target.h"
 

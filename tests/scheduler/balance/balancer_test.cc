@@ -1,4 +1,6 @@
 #include "scheduler/balance/balancer.h"
+#include "scheduler/base/events.h"
+#include "tests/support/events.h"
 
 #include <doctest/doctest.h>
 
@@ -111,7 +113,7 @@ TEST_CASE("without measured capacities nothing moves for balance") {
   const Balancer::Decision decision = run.Look(1000);
   CHECK_FALSE(decision.wave);
   CHECK_FALSE(decision.uneven);
-  CHECK(decision.line.empty());
+  CHECK_FALSE(decision.event);
 }
 
 TEST_CASE("a limited link has its slots copied before, and the patience follows it") {
@@ -166,8 +168,9 @@ TEST_CASE("an uneven load moves slots after it was seen three times and has cost
   for (; looks < 20 && !decision.wave; now_ms += 1000, ++looks) decision = run.Look(now_ms);
   REQUIRE(decision.wave);
   CHECK(looks >= 3);
-  CHECK(decision.line.starts_with(
-      "slots move: the busiest server's load over capacity is 1.50 times the mean"));
+  REQUIRE(decision.event);
+  CHECK(decision.event->Is(event::kSlotsMove));
+  CHECK(std::get<double>(decision.event->fields.at(0).value) == doctest::Approx(1.5));
   double to_idle = 0;  // work per batch; slots may be exchanged
   for (const SlotMove& move : decision.wave->moves) {
     to_idle += (move.to == 1 ? 1 : -1) * run.loads.Load(move.slot);
@@ -189,11 +192,12 @@ TEST_CASE("slots move until the load is even after a server has joined, then res
   run.Report(0, 20, 20, {0.5f});
   run.Report(1, 20, 20, {0.5f});
   run.balancer.OnServersJoined();
-  CHECK(run.Look(1000).line.empty());  // the loads may not have settled
+  CHECK_FALSE(run.Look(1000).event);  // the loads may not have settled
   const Balancer::Decision rest = run.Look(20000);
   CHECK_FALSE(rest.wave);
-  CHECK(rest.line == "no more slots move: the busiest server has 1.00 times the mean load");
-  CHECK(run.Look(21000).line.empty());
+  REQUIRE(rest.event);
+  CHECK(Has({*rest.event}, event::kSlotsRest, {{"imbalance", 1.0}}));
+  CHECK_FALSE(run.Look(21000).event);
 }
 
 TEST_CASE("executors that share a server's work badly get another plan, once for a skew") {

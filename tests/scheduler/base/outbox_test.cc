@@ -1,4 +1,5 @@
 #include "scheduler/base/outbox.h"
+#include "scheduler/base/events.h"
 
 #include <doctest/doctest.h>
 
@@ -70,18 +71,18 @@ TEST_CASE("a message to many has one body, which stays until the last has taken 
 
 TEST_CASE("a decision is logged at once, and the last ones are kept") {
   Outbox out(0);
-  for (int i = 0; i < 60; ++i) out.Decide("line " + std::to_string(i), i);
+  for (int i = 0; i < 60; ++i) out.Decide({event::kServersAdded, "line " + std::to_string(i)}, i);
   CHECK(out.Drain().notices.size() == 60);
   REQUIRE(out.journal().decisions().size() == Journal::kKept);
-  CHECK(out.journal().decisions().front().text == "line 10");
+  CHECK(out.journal().decisions().front().event.text == "line 10");
   CHECK(out.journal().decisions().back().at_ms == 59);
 }
 
 TEST_CASE("a decision that repeats the last one is said once") {
   Outbox out(0);
-  for (int i = 0; i < 3; ++i) out.DecideOnce("slots rest", i);
-  out.Decide("a server joins", 3);
-  out.DecideOnce("slots rest", 4);
+  for (int i = 0; i < 3; ++i) out.DecideOnce({event::kSlotsRest, "slots rest"}, i);
+  out.Decide({event::kServersAdded, "a server joins"}, 3);
+  out.DecideOnce({event::kSlotsRest, "slots rest"}, 4);
   CHECK(out.Drain().notices.size() == 3);
 }
 

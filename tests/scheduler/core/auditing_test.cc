@@ -1,4 +1,5 @@
 // What the scheduler does with audits: who is put out, what is taken back, what is shown.
+#include "scheduler/base/events.h"
 #include "tests/scheduler/support/step_cluster.h"
 
 namespace dslide::auditing_test {
@@ -96,7 +97,7 @@ TEST_CASE("auditing: only the step in progress is taken back, and all of it is t
   CHECK(run.status().batches == 4);
   CHECK(run.status().samples == 16);
   CHECK(run.ledger.batches == 4);
-  CHECK(run.Noticed("the step in progress is taken back, 1 batch to be done again"));
+  CHECK(run.Noticed(event::kRolledBack, {{"batches", 1}}));
   // What was trained before does not count: servers have dropped it.
   REQUIRE(trained_before.size() == 1);
   run.Say({{77}, {13}, 1000000, 0, 1},

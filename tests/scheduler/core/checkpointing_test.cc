@@ -1,4 +1,5 @@
 // The scheduler's checkpoints, stops and resumes.
+#include "scheduler/base/events.h"
 #include "tests/scheduler/support/fake_cluster.h"
 
 namespace dslide::checkpointing_test {
@@ -184,7 +185,9 @@ TEST_CASE("an observer's checkpoint is answered when it is written") {
   CHECK(done.name == "step-000000000001");
   CHECK(done.shard == "/checkpoints/step-000000000001");
   CHECK(done.error.empty());
-  CHECK(run.Noticed("step-000000000001 written; training stood still for 3 ms"));  // server 2
+  // Server 2's.
+  CHECK(run.Noticed(event::kCheckpointWritten,
+                    {{"checkpoint", "step-000000000001"}, {"stall_us", 2500}}));
 }
 
 TEST_CASE("servers are told which earlier checkpoints stay") {
@@ -252,7 +255,9 @@ TEST_CASE("the last checkpoint of a run is tried again for ten minutes, then the
   run.servers.checkpoint_error = "no space left on device";
   run.Start();
   run.WorkAll(11);
-  CHECK(run.Noticed("server-2: no space left on device; trying again, the last good one is none"));
+  CHECK(run.Noticed(
+      event::kCheckpointFailed,
+      {{"why", "server-2: no space left on device"}, {"training", false}, {"last", ""}}));
   CHECK(run.core().phase() == Phase::kTraining);
   FailFor(&run, 620);
   CHECK(OutcomeKind(&run) == ErrorKind::kFailed);
@@ -329,7 +334,7 @@ TEST_CASE("a failed checkpoint by the clock is a notice, and tried again after h
   SUBCASE("the manifest") { run.manifest_status = Failed("no space left on device"); }
   run.Wait(10000);
   CHECK(run.core().phase() == Phase::kTraining);
-  CHECK(run.Noticed("no space left on device; training goes on, the last good one is none"));
+  CHECK(run.Noticed(event::kCheckpointFailed, {{"training", true}, {"last", ""}}));
   CHECK(run.manifests.empty());
   run.servers.checkpoint_error.clear();
   run.manifest_status = {};

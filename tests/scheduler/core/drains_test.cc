@@ -1,5 +1,6 @@
 // Servers that shall leave: their slots go to the others first.
 #include "scheduler/balance/model_size.h"
+#include "scheduler/base/events.h"
 #include "tests/scheduler/support/moving_cluster.h"
 
 namespace dslide::drains_test {
@@ -22,7 +23,7 @@ TEST_CASE_FIXTURE(Joined, "moves: a drained server is emptied and leaves the pla
   CHECK(SlotsIn(plan, 1) == 16);
   CHECK(PlanOf(2) == plan);  // it is told that it is out of it
   CHECK(core().roster().Spares().empty());
-  CHECK(Noticed("server-2 shall leave"));
+  CHECK(Noticed(event::kServerLeaves, {{"server", "server-2"}}));
   Send(2, Leave{});
   servers.at(2).alive = false;
   CHECK(core().phase() == Phase::kTraining);
@@ -125,7 +126,7 @@ TEST_CASE("moves: a server that leaves dies before others have its slots") {
   run.servers_answer = true;
   run.Wait(kDeadMs + 6000);
   CHECK(run.status().recoveries == 1);
-  CHECK(run.Noticed("a server was lost that others copied from"));
+  CHECK(run.Noticed(event::kSlotMapFailed, {{"source_lost", true}}));
   CHECK(SlotsIn(run.core().plan(), 1) == 16);
   run.Wait(10'000);
   CHECK((run.core().phase() == Phase::kTraining || run.core().phase() == Phase::kFinished));

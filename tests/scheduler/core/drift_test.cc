@@ -1,6 +1,7 @@
 // The training loss rises: servers and what counts go back to a checkpoint from before.
 #include <doctest/doctest.h>
 
+#include "scheduler/base/events.h"
 #include "tests/scheduler/support/fake_cluster.h"
 
 namespace dslide::drift_test {
@@ -40,7 +41,7 @@ TEST_CASE("drift: all go back to the newest checkpoint, and the decision names w
   REQUIRE(run.manifests.size() == 1);
   const uint64_t saved = run.status().batches;
   Train(&run, kBad, 10 + DriftAlarm::kLeastWindow);  // a window is half full
-  CHECK(run.Noticed("the training loss rose from 0.500 to 4.000; batches since, by contributor: "));
+  CHECK(run.Noticed(event::kLossRose, {{"loss", 4.0}, {"lowest", 0.5}}));
   CHECK(run.status().recoveries == 1);
   CHECK(run.status().batches == saved);
   Train(&run, kGood, 1);
@@ -110,14 +111,12 @@ TEST_CASE("drift: of three contributors the one with a higher loss gets few batc
   run.Start();
   run.Join(12, Role::kWorker);
   run.Join(kLiar, Role::kWorker);
-  const auto found = [&] { return run.Noticed("may train on something else"); };
+  const auto found = [&] { return run.Noticed(event::kWorkerSlowed); };
   for (int i = 0; i < 180 && !found(); ++i) {
     const uint64_t worker = 11 + static_cast<uint64_t>(i) % 3;
     Train(&run, worker == kLiar ? 1.5 * kGood : kGood, 1, worker);
   }
-  CHECK(
-      run.Noticed("have a loss of 0.75, those of others of 0.50: it may train on something else, "
-                  "and gets one batch every 2 s for 10 min"));
+  CHECK(run.Noticed(event::kWorkerSlowed, {{"loss", 0.75}, {"others_loss", 0.5}}));
   run.work(kLiar).clear();  // what it has leased before
   REQUIRE(run.Lease(kLiar));
   CHECK(run.work(kLiar).size() == 1);

@@ -5,6 +5,7 @@
 
 #include "common/security/token.h"
 #include "scheduler/balance/model_size.h"
+#include "scheduler/base/events.h"
 #include "scheduler/status/status.h"
 #include "tests/scheduler/support/moving_cluster.h"
 #include "tests/scheduler/support/step_cluster.h"
@@ -32,7 +33,7 @@ TEST_CASE("placement: a server with too little memory is refused with what it la
     const auto* error = std::get_if<ErrorReply>(&run.received["peer-" + std::to_string(server)][0]);
     if (error == nullptr) return std::string();
     CHECK(error->code == ErrorCode::kIncompatible);
-    CHECK(run.Noticed("is refused: " + error->text));
+    CHECK(run.Noticed(event::kServerRefused, {{"why", error->text}}));
     return error->text;
   };
   CHECK(refused(1, 0.99).starts_with("too little memory: one of 16 slots needs "));
@@ -65,7 +66,7 @@ TEST_CASE("placement: slots of a lost server go nowhere until there is memory fo
   CHECK(run.status().waiting ==
         "the servers' memory is " + std::to_string((6 * run.servers.slot_bytes >> 20) + 1) +
             " MB less than their slots need (cluster.memory_mb); waiting for more servers");
-  CHECK(run.Noticed(run.status().waiting));
+  CHECK(run.Noticed(event::kWaiting));
   SUBCASE("one more server") {
     run.Join(3, Role::kServer);
     run.Wait(1000);
@@ -134,13 +135,13 @@ TEST_CASE("placement: a lost server, and what its loss costs, can be seen") {
   for (const auto& member : members) CHECK_FALSE(member.contains("incarnation"));
   // The worker with the lease is not to blame.
   const Journal journal = run.status().journal;
-  for (const DecisionLine& line : journal.decisions()) {
-    CHECK(line.text.find("holds others up") == std::string::npos);
-  }
+  CHECK(std::ranges::none_of(journal.decisions(), [](const Decided& decided) {
+    return decided.event.Is(event::kWorkerGone);
+  }));
   run.Wait(6000);
   CHECK(status()["members"].size() == 2);
   CHECK(run.status().journal.decisions().size() >= 2);
-  CHECK(run.Noticed("all go back to the beginning, 5 batches to be done again"));
+  CHECK(run.Noticed(event::kRolledBack, {{"checkpoint", ""}, {"batches", 5}}));
   FinishRun(&run);
 }
 

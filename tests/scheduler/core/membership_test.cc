@@ -1,4 +1,5 @@
 // Who may take part, and what the scheduler does about those who do not answer.
+#include "scheduler/base/events.h"
 #include "tests/scheduler/support/fake_cluster.h"
 
 namespace dslide::membership_test {
@@ -172,7 +173,7 @@ TEST_CASE("membership: who sends what are no messages is put out, a server for s
   CHECK(run.core().roster().Find({3}) != nullptr);
   garble(11, 1);
   CHECK(run.core().roster().Find({11}) == nullptr);
-  CHECK(run.Noticed("worker sends what are no messages (20 of them)"));
+  CHECK(run.Noticed(event::kWorkerGone, {{"worker", "worker"}}));
   garble(3, 1);
   CHECK(run.core().roster().Find({3}) == nullptr);
   CHECK(std::holds_alternative<Shutdown>(run.LastTo(3)));

@@ -1,4 +1,5 @@
 // Deaths while slots move.
+#include "scheduler/base/events.h"
 #include "scheduler/status/status.h"
 #include "tests/scheduler/support/moving_cluster.h"
 
@@ -84,7 +85,7 @@ TEST_CASE("moves: a server without slots is lost, and the others go on") {
     run.servers_answer = true;
   }
   run.Wait(kDeadMs);
-  CHECK(run.Noticed("server-3 is lost; it had no slots"));
+  CHECK(run.Noticed(event::kSpareGone, {{"server", "server-3"}}));
   CHECK(run.core().phase() == Phase::kTraining);
   CHECK_FALSE(HasSeat(run.core().plan(), 3));
   CHECK(run.PlanOf(11) == run.core().plan());
@@ -131,7 +132,7 @@ TEST_CASE("moves: deaths while the plan changes") {
     run.Wait(62'000);
     CHECK(run.status().recoveries >= 1);
     CHECK(GenerationOf(run.core().plan()) == run.core().plan_version());
-    CHECK(run.Noticed("cannot be taken up: not all servers have their slots"));
+    CHECK(run.Noticed(event::kSlotMapFailed, {{"source_lost", false}}));
     run.servers_answer = true;
     run.Wait(1000);
   }

@@ -1,5 +1,6 @@
 // Slots that move while training goes on: to servers that join, for balance.
 #include "scheduler/balance/model_size.h"
+#include "scheduler/base/events.h"
 #include "scheduler/status/prometheus_text.h"
 #include "tests/scheduler/support/moving_cluster.h"
 #include "tests/scheduler/support/step_cluster.h"
@@ -94,8 +95,8 @@ TEST_CASE("moves: uneven load, or servers of other speeds, move slots until the 
   run.Wait(40'000);
   CHECK(run.core().plan_version() > 1);
   CHECK(run.status().imbalance <= 1.15);
-  CHECK(run.Noticed("slots move: the busiest server"));
-  CHECK(run.Noticed("no more slots move"));
+  CHECK(run.Noticed(event::kSlotsMove));
+  CHECK(run.Noticed(event::kSlotsRest));
   const uint32_t version = run.core().plan_version();
   run.Wait(60'000);
   CHECK(run.core().plan_version() == version);  // and then they rest
@@ -225,9 +226,9 @@ TEST_CASE("moves: a slot that takes longer than copies are waited for is waited 
   while (run.status().moving_slots == 0) run.Wait(1000);
   run.Wait(1'590'000);
   CHECK(run.status().moving_slots == 1);
-  CHECK_FALSE(run.Noticed("given up"));
+  CHECK_FALSE(run.Noticed(event::kCopiesLate));
   run.Wait(15'000);
-  CHECK(run.Noticed("1 slot not copied within 1600 s: given up, the owners stay"));
+  CHECK(run.Noticed(event::kCopiesLate, {{"slots", 1}, {"patience_ms", 1'600'000}}));
 }
 
 TEST_CASE_FIXTURE(Joined, "moves: the plan does not change while a checkpoint is written") {
@@ -326,7 +327,7 @@ TEST_CASE_FIXTURE(Joined,
   Wait(12'000);
   REQUIRE(manifests.size() == 1);
   CHECK(core().plan_version() == 3);  // each server is tried once
-  CHECK(Noticed("slots change executors"));
+  CHECK(Noticed(event::kSlotsShared));
   CHECK(Changed(Planned(*this)[0], core().plan()).empty());
   for (int i = 0; i < 5; ++i) {
     for (const uint64_t server : {1, 2}) lopsided(server);
@@ -394,7 +395,8 @@ TEST_CASE("moves: metrics tell each server's part") {
   run.servers.slot_work.assign(run.core().plan().slot_owner.size(), 1);
   run.Join(3, Role::kServer, "spare");
   run.Wait(1000);
-  const std::string text = PrometheusText(run.status(), {});
+  const std::string text = PrometheusText(run.status(), {}, {}, {{"slots.move.done", 2}});
+  CHECK(text.find("dslide_events_total{code=\"slots.move.done\"} 2") != std::string::npos);
   const auto has = [&](const std::string& line) {
     CHECK_MESSAGE(text.find("\n" + line + "\n") != std::string::npos, text);
   };

@@ -1,4 +1,5 @@
 // Servers that join and cannot do their part: nobody reaches them, or they are never ready.
+#include "scheduler/base/events.h"
 #include "tests/scheduler/support/moving_cluster.h"
 #include "tests/scheduler/support/step_cluster.h"
 
@@ -42,7 +43,7 @@ TEST_CASE("newcomers: a server is no member before the scheduler has reached it"
     const auto& refusal = std::get<ErrorReply>(run.LastTo(1));
     CHECK(refusal.code == ErrorCode::kRefused);
     CHECK(refusal.text.find("tcp://nowhere:1") != std::string::npos);
-    CHECK(run.Noticed("a server is refused: " + refusal.text));
+    CHECK(run.Noticed(event::kServerRefused, {{"why", refusal.text}}));
     CHECK(run.core().roster().Count(Role::kServer) == 0);
     CHECK_FALSE(run.core().AwaitsProbe({1}));
   }
@@ -56,7 +57,7 @@ TEST_CASE("newcomers: another server that answers at the address does not help")
   run.Join(3, Role::kServer);
   run.Wait(15000);
   CHECK(run.core().plan().servers.size() == 2);
-  CHECK(run.Noticed("another process answers at the advertised address tcp://one:1"));
+  CHECK(run.Noticed(event::kServerRefused));
 }
 
 TEST_CASE("newcomers: a server of the plan joins a new life of the scheduler without a probe") {
@@ -86,7 +87,8 @@ TEST_CASE_FIXTURE(Newcomer, "newcomers: with slots, and no batch done since, it 
   CHECK(core().roster().Find({3}) != nullptr);
   Wait(4000);
   CHECK(core().roster().Find({3}) == nullptr);
-  CHECK(Noticed("has slots, and no batch is done since; the others go on with its slots"));
+  CHECK(Noticed(event::kServerGone,
+                {{"server", "server-3"}, {"why", "has slots, and no batch is done since"}}));
   Wait(kSilentMs);  // the others share its slots, and are no newcomers
   CHECK(core().roster().Count(Role::kServer) == 2);
   CHECK(status().recoveries == 1);
@@ -115,7 +117,7 @@ TEST_CASE_FIXTURE(Newcomer,
   };
   fail(3);
   CHECK(joins_plan_after_ms(4) >= NewcomerRest::kFirstMs - 1000);
-  CHECK(Noticed("no other server gets slots for some time"));
+  CHECK(Noticed(event::kServersRest));
 }
 
 TEST_CASE("newcomers: each failure makes the rest longer, and a long time without one ends that") {
@@ -243,7 +245,7 @@ TEST_CASE("newcomers: slots come after a checkpoint") {
     run.manifest_status = Failed("the disk is full");
     REQUIRE(run.Work(11));
     while (SlotsIn(run.core().plan(), 3) == 0) run.Wait(1000);
-    CHECK(run.Noticed("the disk is full"));
+    CHECK(run.Noticed(event::kCheckpointFailed, {{"why", "the disk is full"}}));
   }
 }
 
@@ -265,7 +267,8 @@ TEST_CASE("newcomers: a server that has loaded for long gets time for a batch li
   }
   CHECK(run.now - ready >= kSilentMs);
   CHECK(run.core().roster().Find({3}) == nullptr);
-  CHECK(run.Noticed("has slots, and no batch is done since"));
+  CHECK(run.Noticed(event::kServerGone,
+                    {{"server", "server-3"}, {"why", "has slots, and no batch is done since"}}));
 }
 
 TEST_CASE_FIXTURE(Newcomer, "newcomers: a server that no worker hears is left out, at no loss") {
@@ -334,7 +337,7 @@ TEST_CASE("newcomers: a server that does not take the plan up is left out, at no
   run.Wait(70000);
   CHECK_FALSE(HasSeat(run.core().plan(), 3));
   CHECK(run.status().recoveries == 0);
-  CHECK(run.Noticed("has not taken up slot plan 2 within 60 s"));
+  CHECK(run.Noticed(event::kServerGone, {{"why", "has not taken up slot plan 2 within 60 s"}}));
   FinishRun(&run);
 }
 
@@ -346,7 +349,8 @@ TEST_CASE("newcomers: a server that never loads its slots is left out") {
   CHECK(run.core().phase() == Phase::kLoading);
   CHECK(run.status().waiting == "have 2 servers, loading slots: server-2");
   run.Wait(20'000);
-  CHECK(run.Noticed("has not loaded its slots within 300 s of the others"));
+  CHECK(run.Noticed(event::kServerGone,
+                    {{"why", "has not loaded its slots within 300 s of the others"}}));
   REQUIRE(run.core().plan().servers.size() == 1);
   FinishRun(&run);
 }
@@ -360,7 +364,8 @@ TEST_CASE("newcomers: a new life of the scheduler leaves out who never loads its
   run.Wait(20'000);
   CHECK(run.status().waiting == "have 2 servers, loading slots: server-2");
   run.Wait(300'000);
-  CHECK(run.Noticed("has not loaded its slots within 300 s of the others"));
+  CHECK(run.Noticed(event::kServerGone,
+                    {{"why", "has not loaded its slots within 300 s of the others"}}));
   run.Join(12, Role::kWorker);
   run.WorkAll(12);
   CHECK(run.core().outcome().ok());

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "common/run/tickets.h"
+#include "scheduler/base/events.h"
 #include "scheduler/members/offences.h"
 #include "tests/scheduler/support/fake_cluster.h"
 
@@ -32,7 +33,9 @@ TEST_CASE("offenders: a batch without receipts does not count, and is leased aga
   CHECK(run.status().batches == 0);
   CHECK(run.status().work.batches == 0);
   CHECK(run.status().offences == 1);
-  CHECK(run.Noticed("an offence: worker has not the receipts of all servers for batch 0.0.0"));
+  CHECK(run.Noticed(
+      event::kViolation,
+      {{"worker", "worker"}, {"why", "has not the receipts of all servers for batch 0.0.0"}}));
   // The first free batch is this one, then the third of the unit.
   CHECK(run.Lease(12));
   CHECK(run.work(12).front().second.index == leased[0].second.index);
@@ -68,14 +71,14 @@ TEST_CASE("offenders: a peer writes some lines, and none of its own words' chara
   const size_t before = run.notices.size();
   for (int i = 0; i < 1000; ++i) run.Send(11, Forged(leased));
   CHECK(run.status().offences >= 1);
-  CHECK(run.notices.size() <= before + kPeerLines + 2);
+  CHECK(run.notices.size() <= before + 52);
   Offence offence;
   offence.worker = 11;
   offence.reason = "line\n\x1b[2Jgone";
   run.now += 60'000;
   run.Send(1, offence);
-  for (const std::string& line : run.notices) {
-    CHECK(line.find_first_of("\n\x1b") == std::string::npos);
+  for (const Event& event : run.notices) {
+    CHECK(event.text.find_first_of("\n\x1b") == std::string::npos);
   }
 }
 
@@ -118,7 +121,7 @@ TEST_CASE("offenders: the third offence puts the worker out, and its key into qu
   REQUIRE(effects.quarantine.size() == 1);
   CHECK(effects.quarantine[0].member == Incarnation{liar});
   CHECK(run.status().offences == 3);
-  CHECK(run.status().journal.decisions().back().text.find("returned") != std::string::npos);
+  CHECK(run.status().journal.decisions().back().event.Is(event::kWorkerGone));
   run.work(liar).clear();
   run.WorkAll(11);
   CHECK(run.core().outcome().ok());
@@ -254,8 +257,10 @@ TEST_CASE_FIXTURE(TwoKeys, "offenders: the word of servers of two keys excludes 
     CHECK(status().offences == 2 * n);
   }
   CHECK_FALSE(IsMember(this, 11));
-  CHECK(Noticed("(accused by server, server-2)"));
-  CHECK_FALSE(Noticed(std::string(201, 'x')));
+  CHECK(Noticed(event::kWorkerExcluded, {{"worker", "worker"}, {"accusers", 2}}));
+  for (const Event& event : notices) {
+    CHECK(event.text.find(std::string(201, 'x')) == std::string::npos);
+  }
   work(11).clear();
   WorkAll(12);
   CheckAllCountedOnce();

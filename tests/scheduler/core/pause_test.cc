@@ -1,4 +1,5 @@
 // Workers are held before the plan changes, so that no batch begins anew with it.
+#include "scheduler/base/events.h"
 #include "tests/scheduler/support/moving_cluster.h"
 
 namespace dslide::pause_test {
@@ -132,7 +133,7 @@ TEST_CASE("pause: leases do not expire meanwhile") {
   run.Join(3, Role::kServer);
   run.Wait(70'000);
   CHECK(run.core().plan_version() == 1);
-  CHECK_FALSE(run.Noticed("expired"));
+  CHECK_FALSE(run.Noticed(event::kLeasesExpired));
 }
 
 TEST_CASE(

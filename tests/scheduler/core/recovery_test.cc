@@ -1,4 +1,5 @@
 // Servers that are lost, come back, are replaced, or whose slots the others take over.
+#include "scheduler/base/events.h"
 #include "tests/scheduler/support/fake_cluster.h"
 
 namespace dslide::recovery_test {
@@ -77,7 +78,7 @@ TEST_CASE("recovery: a server that was only silent comes back as it was, and not
   CHECK(run.core().plan_version() == 1);
   CHECK(run.status().recoveries == 0);
   CHECK(run.status().batches == 6);
-  CHECK(run.Noticed("going on"));
+  CHECK(run.Noticed(event::kServersBack));
   CHECK(run.Work(12));  // leases did not expire meanwhile
   CHECK(run.status().batches == 7);
   run.Send(12, Leave{});

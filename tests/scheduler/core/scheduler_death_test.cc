@@ -1,6 +1,7 @@
 // The scheduler dies, and a new life of it goes on from the ledger while servers stay.
 #include <set>
 
+#include "scheduler/base/events.h"
 #include "tests/scheduler/support/step_cluster.h"
 
 namespace dslide::scheduler_death_test {
@@ -17,7 +18,7 @@ TEST_CASE("death of the scheduler: the servers stay, and nothing is lost") {
   CHECK(run.core().plan_version() == 1);
   CHECK(run.status().batches == 5);
   CHECK(run.status().samples == 20);
-  CHECK(run.Noticed("going on at epoch 1, 5 of 13 batches done"));
+  CHECK(run.Noticed(event::kRunContinued, {{"epoch", 1}, {"batches", 5}}));
   CHECK(run.servers.at(2).name == "server-2");
   CHECK(run.CountTo<Plan>(2) == 1);  // it has its slots
   run.Join(12, Role::kWorker);

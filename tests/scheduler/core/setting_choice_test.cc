@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "common/config/limits.h"
+#include "scheduler/base/events.h"
 #include "tests/scheduler/support/fake_cluster.h"
 
 namespace dslide::setting_choice_test {
@@ -77,7 +78,7 @@ TEST_CASE("setting choice: training ends soon after held-out samples show no gai
   run.Tick();
   CHECK(run.PlanOf(1).settings == kChosen);
   CHECK(run.PlanOf(11).settings == kChosen);
-  CHECK(run.Noticed("training ends after 5 of 6 epochs"));
+  CHECK(run.Noticed(event::kSettingsChosen));
   CHECK(run.core().run().config.train.cooldown_epochs == 2);
   FinishAndCheck(&run, 5);
   CHECK(run.core().run().base.train.epochs == 6);
@@ -142,7 +143,7 @@ TEST_CASE("setting choice: dropout rises where epochs gain little, then training
   TrainToTheChoice(&run);
   run.Tick();
   CHECK(run.PlanOf(1).settings == std::vector<std::string>{"train.late_dropout=3"});
-  CHECK(run.Noticed("dropout of hidden units is 0.5 from now on (0.1 before)"));
+  CHECK(run.Noticed(event::kSettingsChosen));
   FinishAndCheck(&run, 7);
   CHECK(run.core().plan().settings ==
         std::vector<std::string>{"train.late_dropout=3", "train.epochs=7",

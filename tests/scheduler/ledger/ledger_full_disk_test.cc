@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "scheduler/base/events.h"
 #include "scheduler/base/ledger_queue.h"
 #include "scheduler/ledger/ledger.h"
 #include "tests/scheduler/ledger/ledger_entries.h"
@@ -125,7 +126,7 @@ TEST_CASE("ledger: a scheduler that dies while the disk is full leaves what it h
 SchedulerEffects Recorded(uint64_t n) {
   SchedulerEffects effects;
   effects.ledger.push_back(FixedEntry(n));
-  effects.notices.push_back(std::to_string(n));
+  effects.notices.push_back({event::kLedgerWaits, std::to_string(n)});
   effects.sync_ledger = n % 2 == 1;
   return effects;
 }
@@ -143,7 +144,7 @@ TEST_CASE("ledger queue: what is decided waits for room, in order, and is tried 
       Result<std::optional<SchedulerEffects>> next = queue.Next(now_ms);
       REQUIRE(next.ok());
       if (!*next) return;
-      done.push_back((**next).notices.at(0));
+      done.push_back((**next).notices.at(0).text);
     }
   };
   for (const uint64_t n : {0, 1}) queue.Add(Recorded(n));

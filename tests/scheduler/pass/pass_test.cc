@@ -1,9 +1,11 @@
 #include "scheduler/pass/pass.h"
+#include "scheduler/base/events.h"
 
 #include <doctest/doctest.h>
 
 #include "scheduler/pass/run_totals.h"
 #include "scheduler/pass/training_clock.h"
+#include "tests/support/events.h"
 #include "tests/support/numbered_samples.h"
 
 namespace dslide::pass_test {
@@ -99,7 +101,7 @@ TEST_CASE("after an epoch there is a moment without a pass, and after the last o
 TEST_CASE("a pass goes on from what counts") {
   Setup run(-1, {0, 2, 8, {{0, 0}, {1, 2}}});
   run.pass.Begin(run.run, &run.out);
-  CHECK(run.out.Drain().notices.at(0) == "going on at epoch 1, 2 of 13 batches done");
+  CHECK(Has(run.out.Drain().notices, event::kRunContinued, {{"epoch", 1}, {"batches", 2}}));
   CHECK(run.pass.done() == 2);
   CHECK(run.TrainAll() == 11);
   CHECK(run.pass.counted().batches == 13);

@@ -1,4 +1,6 @@
 #include "scheduler/plan/cluster.h"
+#include "scheduler/base/events.h"
+#include "tests/support/events.h"
 
 #include <doctest/doctest.h>
 
@@ -46,7 +48,7 @@ struct Setup {
   // What is said when a server leaves, after "left; ".
   std::string LeaveLine(uint64_t server) {
     cluster.Drop(*cluster.roster.Find({server}), false, "left", 0, 5, &out);
-    const std::string line = out.Drain().notices.at(0);
+    const std::string line = out.Drain().notices.at(0).text;
     return line.substr(line.find("left; ") + 6);
   }
   std::string Waiting() { return cluster.WaitingLine(inputs.config.cluster); }
@@ -80,7 +82,7 @@ TEST_CASE("a server that is not reached in time is refused") {
   const SchedulerEffects refused = run.out.Drain();
   REQUIRE(refused.send.size() == 1);
   CHECK(std::get<ErrorReply>(*refused.send[0].body).code == ErrorCode::kRefused);
-  CHECK(refused.notices.at(0).starts_with("a server is refused: nobody answered"));
+  CHECK(Has(refused.notices, event::kServerRefused));
 }
 
 TEST_CASE("a server that asks while too many do is not answered, and asks again") {
@@ -114,7 +116,8 @@ TEST_CASE("a worker that is gone has its batches dropped by the servers") {
   const SchedulerEffects effects = run.out.Drain();
   CHECK(effects.send.size() == 2);
   CHECK(std::get<DropBatches>(*effects.send[0].body).incarnation == Incarnation{11});
-  CHECK(effects.notices.at(0) == "worker is silent: 3 leases returned");
+  CHECK(Has(effects.notices, event::kWorkerGone,
+            {{"worker", "worker"}, {"why", "is silent"}, {"leases", 3}}));
   CHECK(run.out.journal().departures().back().lost);
   CHECK(run.cluster.roster.Find({11}) == nullptr);
 }
@@ -124,7 +127,7 @@ TEST_CASE("a server that is gone leaves its seat vacant") {
   run.Start();
   run.cluster.Drop(*run.cluster.roster.Find({2}), false, "left", 0, 5, &run.out);
   CHECK(run.cluster.seats.Vacant(run.cluster.roster) == std::vector<size_t>{1});
-  CHECK(run.out.Drain().notices.at(0).ends_with(
+  CHECK(run.out.Drain().notices.at(0).text.ends_with(
       "left; waiting 30 s for it or another server; then the others take its slots, from the last "
       "checkpoint (cluster.takeover_s)"));
   CHECK(run.cluster.WaitingLine(run.inputs.config.cluster)

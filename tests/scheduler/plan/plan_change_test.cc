@@ -1,4 +1,6 @@
 #include "scheduler/plan/plan_change.h"
+#include "scheduler/base/events.h"
+#include "tests/support/events.h"
 
 #include <doctest/doctest.h>
 
@@ -91,7 +93,8 @@ TEST_CASE("a wave goes through all states: copies, pause, switch") {
   CHECK(report->paused_ms == 50);
   CHECK(report->unpaused == 0);
   CHECK(run.change.state() == State::kIdle);
-  CHECK(run.out.Drain().notices.at(0).find("after 50 ms without new batches") != std::string::npos);
+  CHECK(
+      Has(run.out.Drain().notices, event::kSlotMapTaken, {{"slots_moved", 1}, {"paused_ms", 50}}));
 }
 
 TEST_CASE("a small wave is not copied before") {
@@ -164,7 +167,7 @@ TEST_CASE("targets that do not answer are asked again, then the wave is given up
   const SchedulerEffects given_up = run.out.Drain();
   REQUIRE(given_up.send.size() == 1);
   CHECK(std::get<MoveSlots>(*given_up.send[0].body).slots.empty());
-  CHECK(given_up.notices.at(0) == "1 slot not copied within 600 s: given up, the owners stay");
+  CHECK(Has(given_up.notices, event::kCopiesLate, {{"slots", 1}, {"patience_ms", 600'000}}));
 }
 
 TEST_CASE("a source that is lost during the switch is noticed") {

@@ -47,7 +47,7 @@ TEST_CASE("history: a run of any length stays small, and reaches from the start 
   for (int second = 1; second <= kSeconds; ++second) {
     history.Add(After(second, 1.0 / second, 512));
     history.Add(Loads(second, std::vector<size_t>(64, 4)));
-    history.AddEvent(second, "event " + std::to_string(second));
+    history.AddEvent({static_cast<double>(second), "", "event " + std::to_string(second), {}});
     history.AddLoss({static_cast<double>(second), "server-" + std::to_string(second)});
     if (second % 10 == 0)
       history.Add(EvaluationPoint{static_cast<double>(second), second / 10.0, {}});
@@ -100,7 +100,7 @@ TEST_CASE("history: the newest checkpoints stay, and examples are the last ones"
 TEST_CASE("history: what is no number or no UTF-8 does not damage it") {
   RunHistory history;
   history.Add(After(1, std::numeric_limits<double>::quiet_NaN(), 1));
-  history.AddEvent(1, "\xff\xfe");
+  history.AddEvent({1, "", "\xff\xfe", {}});
   const auto json = nlohmann::json::parse(TextOf(history.Json(0)), nullptr, false);
   REQUIRE(json.is_object());
   CHECK(json["progress"]["loss"][0].is_null());

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "scheduler/base/events.h"
+#include "scheduler/status/summary.h"
 #include "tests/support/numbered_samples.h"
 #include "tests/support/temp_directory.h"
 
@@ -35,12 +37,12 @@ TEST_CASE("recorder: what happens is in the files and in the history") {
   Setup setup;
   RunRecorder recorder(setup.directory.path(), setup.run, LabelNames());
   REQUIRE(recorder.state().ok());
-  recorder.OnNotice("slots move", 1.5);
+  recorder.OnEvent({event::kSlotsMove, "slots move", {{"imbalance", 1.5}}}, 1.5);
   recorder.OnLost("server-2", 1.75);
   EvaluationResult evaluation;
   evaluation.epoch = 2;
   evaluation.metrics.precision[0] = 0.5;
-  recorder.OnEvaluation(evaluation, 2.5);
+  recorder.OnEvaluation(evaluation, EvaluationEvent(evaluation, false), 2.5);
   recorder.OnExamples({{4, {3}, {3, 7}}});
   for (const char* name : {"step-1", "step-2"}) {
     Manifest manifest;
@@ -53,15 +55,18 @@ TEST_CASE("recorder: what happens is in the files and in the history") {
   const std::string metrics = ContentOf(setup.directory.path() + "/metrics.jsonl");
   CHECK(metrics.find("{\"event\":\"start\",\"elapsed_s\":0.0,") == 0);
   CHECK(metrics.find("\"train_samples\":50") != std::string::npos);
-  CHECK(metrics.find("{\"event\":\"notice\",\"elapsed_s\":1.5,\"text\":\"slots move\"}\n") !=
-        std::string::npos);
+  CHECK(metrics.find(R"({"event":"notice","elapsed_s":1.5,"code":"slots.move.start",)"
+                     R"("text":"slots move","fields":{"imbalance":1.5}})"
+                     "\n") != std::string::npos);
   CHECK(metrics.find("{\"event\":\"lost\",\"elapsed_s\":1.75,\"server\":\"server-2\"}\n") !=
         std::string::npos);
   CHECK(ContentOf(setup.directory.path() + "/examples.jsonl") ==
         "{\"number\":5,\"labels\":[\"3\"],\"predicted\":[\"3\",\"7\"]}\n");
   const auto history = nlohmann::json::parse(recorder.HistoryText());
   CHECK(history["run"]["train_samples"] == 50);
-  CHECK(history["events"][0]["text"] == "slots move");
+  CHECK(history["events"][0] == nlohmann::json::parse(R"({"at_s":1.5,"code":"slots.move.start",
+      "text":"slots move","fields":{"imbalance":1.5}})"));
+  CHECK(history["events"][1]["code"] == "evaluation.done");
   CHECK(history["lost"] == nlohmann::json::parse(R"([{"at_s":1.75,"server":"server-2"}])"));
   CHECK(history["evaluations"]["p_at_1"][0] == 0.5);
   CHECK(history["examples"][0]["labels"][0] == "3");

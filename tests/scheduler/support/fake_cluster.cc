@@ -150,12 +150,6 @@ Plan FakeCluster::PlanOf(uint64_t member) {
   return last;
 }
 
-bool FakeCluster::Noticed(const std::string& part) const {
-  return std::any_of(notices.begin(), notices.end(), [&](const std::string& notice) {
-    return notice.find(part) != std::string::npos;
-  });
-}
-
 void FakeCluster::MakeCore() {
   RunInputs inputs{config_,         {77}, &train_, with_test_ ? &test_ : nullptr, "/checkpoints",
                    Checksum(train_)};

@@ -15,12 +15,14 @@
 #include <string>
 #include <vector>
 
+#include "common/log/event.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/core/scheduler_core.h"
 #include "scheduler/ledger/ledger.h"
 #include "tests/scheduler/support/fake_servers.h"
 #include "tests/scheduler/support/fake_worker.h"
 #include "tests/scheduler/support/promise.h"
+#include "tests/support/events.h"
 
 namespace dslide {
 
@@ -86,7 +88,10 @@ class FakeCluster {
   }
   // The last plan that a member was sent.
   Plan PlanOf(uint64_t member);
-  bool Noticed(const std::string& part) const;
+  // Whether an event of this kind had all these fields.
+  bool Noticed(const EventKind& kind, const std::vector<EventField>& fields = {}) const {
+    return Has(notices, kind, fields);
+  }
   SchedulerCore& core() { return *core_; }
   RunStatus status() const { return core_->Describe(now); }
 
@@ -112,7 +117,7 @@ class FakeCluster {
   std::vector<Manifest> manifests;
   std::vector<EvaluationResult> evaluations;
   std::vector<uint32_t> epochs_done;
-  std::vector<std::string> notices;
+  std::vector<Event> notices;
   LedgerState ledger;
   std::vector<LedgerEntry> entries;
 

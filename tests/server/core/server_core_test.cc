@@ -1,6 +1,9 @@
 #include "server/core/server_core.h"
+#include "common/log/events.h"
+#include "server/base/events.h"
 
 #include "tests/server/core/server_fixture.h"
+#include "tests/support/events.h"
 #include "tests/support/tickets.h"
 
 namespace dslide::server_core_test {
@@ -125,7 +128,7 @@ TEST_CASE_FIXTURE(Fixture, "malformed messages are answered and counted") {
   CHECK((again.notices.empty() && again.to_workers.empty()));
   CHECK(core.HandleMalformed("other", Failed("no envelope"), 999).to_workers.size() == 1);
   const auto later = core.HandleMalformed("peer", Failed("no root"), 1000);
-  CHECK(later.notices == std::vector<std::string>{"malformed message number 4: no root"});
+  CHECK(Has(later.notices, event::kMessageMalformed, {{"messages", 4}}));
   CHECK(later.to_workers.size() == 1);
   CHECK(core.malformed() == 4);
   const auto beat = core.Tick({}, 1000).to_scheduler;
@@ -298,9 +301,8 @@ TEST_CASE_FIXTURE(Named, "a server whose name was taken goes by the one that it 
   SUBCASE("taken") {
     const auto joined = JoinReplied("server-3-2");
     CHECK(joined.name == "server-3-2");
-    CHECK(joined.notices == std::vector<std::string>{"joined as server-3-2"});
-    REQUIRE(joined.warnings.size() == 1);
-    CHECK(joined.warnings[0].find("the name server-3 was taken") != std::string::npos);
+    CHECK(Has(joined.notices, event::kJoined, {{"name", "server-3-2"}}));
+    CHECK(Has(joined.warnings, event::kServerRenamed, {{"name", "server-3-2"}}));
     CHECK(JoinReplied("server-3-2").notices.empty());
     CHECK(JoinReplied("server-3").name == "server-3");  // it is free by now
     // Whoever stops it does not mean the server that has the name it asked for.

@@ -1,5 +1,7 @@
 // How a server lets go of slots, and leaves.
+#include "common/log/events.h"
 #include "tests/server/core/moves_fixture.h"
+#include "tests/support/events.h"
 
 namespace dslide::server_leaving_test {
 namespace {
@@ -187,7 +189,7 @@ TEST_CASE_FIXTURE(Stopping,
 TEST_CASE_FIXTURE(Stopping, "moves: a second signal ends it at once") {
   const auto stopped = core.RequestStop(2000);
   CHECK(stopped.exit->error().kind == ErrorKind::kTryLater);
-  CHECK(stopped.warnings.size() == 1);  // it says what is lost
+  CHECK(Has(stopped.warnings, event::kStopRequested));
 }
 
 TEST_CASE_FIXTURE(Stopping, "moves: an answer that decides nothing does not end the hand-over") {

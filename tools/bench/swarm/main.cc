@@ -100,7 +100,7 @@ Status Run(const ParsedArguments& arguments) {
   }
   PrintEnd(swarm);
   if (arguments.Has("notices")) {
-    for (const std::string& notice : swarm.notices()) fmt::print("{}\n", notice);
+    for (const Event& event : swarm.notices()) fmt::print("{}\n", event.text);
   }
   return {};
 }

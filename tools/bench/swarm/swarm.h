@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "common/log/event.h"
 #include "scheduler/core/scheduler_core.h"
 #include "tools/bench/swarm/weather.h"
 
@@ -58,7 +59,7 @@ class Swarm {
   size_t workers() const { return core_->roster().Count(Role::kWorker); }
   size_t servers() const { return core_->roster().Count(Role::kServer); }
   RunPhase phase() const { return core_->phase(); }
-  const std::vector<std::string>& notices() const { return notices_; }
+  const std::vector<dslide::Event>& notices() const { return notices_; }
 
  private:
   struct Node;
@@ -116,7 +117,7 @@ class Swarm {
   std::map<uint32_t, std::shared_ptr<const Plan>> plans_;  // by version
   std::pair<uint32_t, bool> whole_;  // of the plan of this version; 0: not known
   std::priority_queue<Event, std::vector<Event>, struct Swarm::Later> events_;
-  std::vector<std::string> notices_;
+  std::vector<dslide::Event> notices_;
   int64_t now_ms_ = 0;
   uint64_t next_event_ = 0, next_life_ = 1;
   SwarmTotals totals_;

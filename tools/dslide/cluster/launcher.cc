@@ -13,15 +13,16 @@
 
 #include "common/app/executable.h"
 #include "common/base/address.h"
-#include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/checkpoint/checkpoint_hook.h"
 #include "common/checkpoint/layout.h"
+#include "common/log/log.h"
 #include "common/security/run_keys.h"
 #include "common/security/run_place.h"
 #include "common/security/small_file.h"
 #include "scheduler/ledger/ledger.h"
+#include "tools/dslide/cluster/events.h"
 
 namespace dslide {
 namespace {
@@ -35,9 +36,9 @@ constexpr char kSummaryName[] = "summary.json";
 constexpr std::string_view kDiverged = "training diverged";  // begins a worker's last error
 
 // The scheduler shows its progress on the same terminal, in a line that has no end yet.
-void Say(const std::string& line) {
+void Say(const Event& event) {
   if (isatty(STDOUT_FILENO) == 1 && !LogsJson()) std::fputs("\r\x1b[K", stdout);
-  PrintLine(line);
+  PrintLine(event);
 }
 
 // The last error of an executable in its log from `start` on; "" if the log has no error.
@@ -97,7 +98,7 @@ bool Launcher::HasTrained() {
 }
 
 Status Launcher::RunToEnd() {
-  if (!launch_.notice.empty()) Say(launch_.notice);
+  if (!launch_.notice.empty()) Say({event::kClusterNote, launch_.notice});
   DSLIDE_RETURN_IF_ERROR(Prepare());
   DSLIDE_RETURN_IF_ERROR(Add(Kind::kScheduler, "scheduler"));
   DSLIDE_RETURN_IF_ERROR(WaitForAddress());
@@ -107,12 +108,11 @@ Status Launcher::RunToEnd() {
   const auto how = [&](const char* key) {
     return Encrypted() ? fmt::format("--key {}", Path(key)) : "--scheduler " + Address();
   };
-  Say(
-      fmt::format("cluster: 1 scheduler, {}, {}; more may join by\n"
-                  "  dslide-worker {}\n  dslide-server {}",
-                  Plural(launch_.config.cluster.servers, "server"),
-                  Plural(launch_.config.cluster.workers, "worker"), how("keys/worker.key"),
-                  how("keys/server.key")));
+  Say({event::kClusterStarted, fmt::format("cluster: 1 scheduler, {}, {}; more may join by\n"
+                                           "  dslide-worker {}\n  dslide-server {}",
+                                           Plural(launch_.config.cluster.servers, "server"),
+                                           Plural(launch_.config.cluster.workers, "worker"),
+                                           how("keys/worker.key"), how("keys/server.key"))});
   return Follow();
 }
 
@@ -317,8 +317,10 @@ Status Launcher::OnMemberEnd(Child* child) {
   }
   const std::string why = LastError(process.log(), 0, "dslide-worker");
   if (why.starts_with(kDiverged)) diverged_ = fmt::format("{}: {}", process.name(), why);
-  Say(fmt::format("{} ended ({}), {}; the others continue", process.name(), process.Ending(),
-                  SeeLog(process.log())));
+  Say({event::kChildEnded,
+       fmt::format("{} ended ({}), {}; the others continue", process.name(), process.Ending(),
+                   SeeLog(process.log())),
+       {{"name", process.name()}}});
   return {};
 }
 
@@ -332,7 +334,9 @@ Status Launcher::StartAgain(Child* child) {
   DSLIDE_RETURN_IF_ERROR(process);
   child->process = std::move(*process);
   child->started_ms = now_ms;
-  Say(fmt::format("{} ended ({}), started again", name, ending));
+  Say({event::kChildRestarted,
+       fmt::format("{} ended ({}), started again", name, ending),
+       {{"name", name}}});
   return {};
 }
 
@@ -359,7 +363,7 @@ void Launcher::StopWithoutWorkers() {
   }
   stopping_ = true;  // once: a second signal means at once
   scheduler().Signal(SIGTERM);
-  Say("all workers of this launch have ended; stopping");
+  Say({event::kClusterStopping, "all workers of this launch have ended; stopping"});
 }
 
 // Whether the scheduler ends within kStopGraceMs: it dismisses members a moment before its end. Or
@@ -408,8 +412,10 @@ Status Launcher::AfterScheduler() {
   AwaitLeaving();
   if (!diverged_.empty() && scheduler().exit_code() != 0) return Failed(diverged_);
   if (scheduler().exit_code() != 0) return SchedulerFailure();
-  Say(fmt::format("run directory  {}\ncheckpoint     {}\nsummary        {}", launch_.run_directory,
-                  Path(kCheckpointsName), Path(kSummaryName)));
+  Say({event::kClusterDone,
+       fmt::format("run directory  {}\ncheckpoint     {}\nsummary        {}", launch_.run_directory,
+                   Path(kCheckpointsName), Path(kSummaryName)),
+       {{"run_directory", launch_.run_directory}}});
   return {};
 }
 

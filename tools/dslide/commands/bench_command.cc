@@ -5,11 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "common/app/executable.h"
-#include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/base/process.h"
 #include "common/config/config_keys.h"
 #include "common/config/limits.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "tools/dslide/bench/cluster_bench.h"
 #include "tools/dslide/bench/engine_bench.h"
 #include "tools/dslide/commands/commands.h"
@@ -209,7 +210,7 @@ Status Bench(const ParsedArguments& arguments) {
   const Result<EngineBenchOptions> options = OptionsFrom(arguments);
   DSLIDE_RETURN_IF_ERROR(options);
 #ifdef DSLIDE_QUICK_BUILD
-  LogWarning("this is a quick build for tests, which is slower");
+  LogWarning({event::kQuickBuild, "this is a quick build for tests, which is slower"});
 #endif
   const std::string& benchmark = arguments.Positional()[0];
   if (benchmark == "engine") return Engine(arguments, *options);

@@ -9,7 +9,6 @@
 
 #include "common/app/executable.h"
 #include "common/app/limits.h"
-#include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/base/process.h"
 #include "common/config/config_fields.h"
@@ -18,6 +17,7 @@
 #include "common/data/data_order.h"
 #include "common/data/measures/data_facts.h"
 #include "common/data/measures/sample_lengths.h"
+#include "common/log/log.h"
 #include "common/run/hold_out.h"
 #include "common/security/small_file.h"
 #include "common/text/samples.h"

@@ -19,12 +19,12 @@
 
 #include "common/app/executable.h"
 #include "common/app/run_directory.h"
-#include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/checkpoint/disk_use.h"
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/manifest.h"
+#include "common/log/log.h"
 #include "common/security/run_place.h"
 #include "common/security/small_file.h"
 #include "tools/dslide/checkpoint/checkpoint_commands.h"

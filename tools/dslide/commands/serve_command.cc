@@ -17,12 +17,14 @@
 #include "common/app/executable.h"
 #include "common/app/limits.h"
 #include "common/base/address.h"
-#include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
+#include "common/log/events.h"
+#include "common/log/log.h"
 #include "common/security/token.h"
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/model/model_argument.h"
+#include "tools/dslide/serve/events.h"
 #include "tools/dslide/serve/request_screen.h"
 #include "tools/dslide/serve/router.h"
 #include "tools/dslide/serve/served_source.h"
@@ -163,10 +165,13 @@ Loading WatchModel(const Task& task, StopSignals* stop, ServedSource* source,
     if (model.ok()) {
       service->SetModel(*model);
       metrics->Loaded(**model);
-      LogInfo(fmt::format("{}: reloaded: {}", task.model, Described(**model)));
+      LogInfo({event::kModelLoaded,
+               fmt::format("{}: reloaded: {}", task.model, Described(**model)),
+               {{"model", task.model}}});
     } else {
       metrics->LoadFailed();
-      LogWarning(model.error().message + "; the model that was loaded before stays");
+      LogWarning({event::kModelLoadFailed,
+                  model.error().message + "; the model that was loaded before stays"});
     }
   }
 }
@@ -187,12 +192,12 @@ Status Serve(const ParsedArguments& arguments) {
   StartLog("serve", "", "info");
   ServeMetrics metrics;
   ModelSourceOptions options;
-  options.say = LogInfo;
+  options.say = [](const std::string& line) { LogInfo({event::kModelLoaded, line}); };
   options.rare = task->rare;
   ServedSource source(task->model, options);
   std::optional<LoadedModel> loaded = LoadUnlessStopped(&source, &stop);
   if (!loaded) {
-    LogInfo("stopped while the model was loaded");
+    LogInfo({event::kStopRequested, "stopped while the model was loaded"});
     EndAtOnce();
   }
   LoadedModel& model = *loaded;
@@ -227,7 +232,9 @@ Status Serve(const ParsedArguments& arguments) {
   if (!server.ok()) {
     return BadInput(fmt::format("--bind {}: {}", task->bind, server.error().message));
   }
-  LogInfo(fmt::format("{}: {}", task->model, described));
+  LogInfo({event::kModelLoaded,
+           fmt::format("{}: {}", task->model, described),
+           {{"model", task->model}}});
   const std::string host = ParseTcp(task->bind)->host;
   fmt::print("serving {} at http://{}:{}/\n", task->name, host == "*" ? "0.0.0.0" : host,
              (*server)->port());
@@ -235,8 +242,10 @@ Status Serve(const ParsedArguments& arguments) {
   const Loading loading = WatchModel(*task, &stop, &source, &service, &metrics);
   router.StopBeingReady();
   if (!Drain(server->get(), &stop)) {
-    LogWarning(fmt::format("some requests were not answered within {} s, or before a second signal",
-                           kDrainMs / 1000));
+    LogWarning(
+        {event::kRequestsUnanswered,
+         fmt::format("some requests were not answered within {} s, or before a second signal",
+                     kDrainMs / 1000)});
     EndAtOnce();
   }
   if (loading == Loading::kUnfinished) EndAtOnce();

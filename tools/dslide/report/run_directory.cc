@@ -117,6 +117,25 @@ LoadPoint LoadsOf(const Json& record, double elapsed_s) {
   return point;
 }
 
+std::vector<EventField> EventFieldsOf(const Json& json) {
+  std::vector<EventField> fields;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_number_integer()) {
+      fields.emplace_back(name, value.get<int64_t>());
+    } else if (value.is_number()) {
+      fields.emplace_back(name, value.get<double>());
+    } else if (value.is_string()) {
+      fields.emplace_back(name, value.get<std::string>());
+    }
+  }
+  return fields;
+}
+
+RunEvent EventOf(const Json& record, double at_s) {
+  return {at_s, record.value("code", ""), record.at("text"),
+          record.contains("fields") ? EventFieldsOf(record["fields"]) : std::vector<EventField>()};
+}
+
 // What metrics.jsonl says besides the history.
 struct Recorded {
   uint32_t starts = 0;  // of the scheduler
@@ -156,8 +175,8 @@ Status AddRecords(const std::string& directory, uint32_t epochs, RunFacts* facts
         history->AddLoss(loss);
       });
     } else if (event == "notice") {
-      additions->push_back([at_s, text = record.at("text").get<std::string>()](
-                               RunHistory* history) { history->AddEvent(at_s, text); });
+      additions->push_back(
+          [event = EventOf(record, at_s)](RunHistory* history) { history->AddEvent(event); });
     }
   });
 }

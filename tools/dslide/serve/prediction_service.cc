@@ -7,11 +7,12 @@
 #include <span>
 #include <utility>
 
-#include "common/base/log.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
+#include "common/log/log.h"
 #include "common/math/kernels.h"
 #include "common/text/preprocessor.h"
+#include "tools/dslide/serve/events.h"
 
 namespace dslide {
 namespace {
@@ -109,7 +110,9 @@ class PredictionService::Worker {
   // A model that cannot be read gives no answer rather than a wrong one. Clients are not told where
   // the file lies.
   void RefuseAll(const Error& why) {
-    if (!damage_is_logged_) LogWarning(why.message + "; requests get 500");
+    if (!damage_is_logged_) {
+      LogWarning({event::kModelDamaged, why.message + "; requests get 500"});
+    }
     damage_is_logged_ = true;
     for (const Asked& asked : together_) {
       Refuse(asked.job, {500, "the model's file is damaged; the server's log says where"});

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "common/base/log.h"
+#include "common/log/log.h"
 #include "tools/dslide/cluster/child_process.h"
 
 namespace dslide {

@@ -1,6 +1,6 @@
 // Lines of the log as programs read them: a process of its own writes them, because a log is
 // global.
-#include "common/base/log.h"
+#include "common/log/log.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -12,6 +12,9 @@
 
 namespace dslide::log_test {
 namespace {
+
+constexpr EventKind kReady = {"server.ready", ""};
+constexpr EventKind kSlow = {"server.slow", ""};
 
 // What `write` says on standard error, with the environment variable DSLIDE_LOG.
 template <typename Write>
@@ -41,21 +44,21 @@ std::string Logged(const char* format, Write write) {
 TEST_CASE("log: lines of text name the process") {
   const std::string text = Logged(nullptr, [] {
     StartLog("server", "server-1", "info");
-    LogInfo("ready");
+    LogInfo({kReady, "ready"});
     RenameLog("server-2");
-    LogWarning("slow");
+    LogWarning({kSlow, "slow", {{"name", "s1"}, {"delay_s", 1.5}}});
   });
-  CHECK(text.find(" info server-1: ready\n") != std::string::npos);
-  CHECK(text.find(" warning server-2: slow\n") != std::string::npos);
+  CHECK(text.find(" info server-1 [server.ready] ready\n") != std::string::npos);
+  CHECK(text.find(" warning server-2 [server.slow] slow\n") != std::string::npos);
 }
 
 TEST_CASE("log: lines of JSON name time, level, role, name and run") {
   const std::string text = Logged("json", [] {
     StartLog("server", "", "info");
-    LogInfo("a \"word\" and \xff");
+    LogInfo({kReady, "a \"word\" and \xff"});
     RenameLog("server-2");
     NameRunInLog({0xabc});
-    LogWarning("slow");
+    LogWarning({kSlow, "slow", {{"name", "s1"}, {"delay_s", 1.5}}});
   });
   const size_t end = text.find('\n');
   REQUIRE(end != std::string::npos);
@@ -65,11 +68,15 @@ TEST_CASE("log: lines of JSON name time, level, role, name and run") {
   CHECK(first["role"] == "server");
   CHECK(first["name"] == "server");
   CHECK_FALSE(first.contains("run"));
+  CHECK(first["code"] == "server.ready");
+  CHECK_FALSE(first.contains("fields"));
   CHECK(first["message"].get<std::string>().starts_with("a \"word\" and "));
   const auto second = nlohmann::json::parse(text.substr(end + 1));
   CHECK(second["level"] == "warning");
   CHECK(second["name"] == "server-2");
   CHECK(second["run"] == "0000000000000abc");
+  CHECK(second["code"] == "server.slow");
+  CHECK(second["fields"] == nlohmann::json::parse(R"({"name": "s1", "delay_s": 1.5})"));
 }
 
 TEST_CASE("log: why a process ends is found again in its log, as text and as JSON") {

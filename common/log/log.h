@@ -1,8 +1,9 @@
-// The log of an executable: spdlog on standard error, one line a message.
+// The log of an executable: spdlog on standard error, a line an event:
+// "2026-11-26T12:00:00.000 info server-1 [server.joined] joined as server-1".
 //
 // With the environment variable DSLIDE_LOG=json a line is a JSON object: time, level, role, name,
-// run (once it is known, 16 hexadecimal digits) and message. So are the lines of PrintLine() and
-// PrintFailure().
+// run (once it is known, 16 hexadecimal digits), code, message, and fields where the
+// event has some. So are the lines of PrintLine() and PrintFailure().
 #pragma once
 
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "common/base/error.h"
 #include "common/base/ids.h"
+#include "common/log/event.h"
 
 namespace dslide {
 
@@ -26,13 +28,14 @@ void NameRunInLog(RunId run);
 bool LogsJson();
 Status CheckLogFormat();
 
-void LogDebug(const std::string& line);
-void LogInfo(const std::string& line);
-void LogWarning(const std::string& line);
+void LogDebug(const Event& event);
+void LogInfo(const Event& event);
+void LogWarning(const Event& event);
 
-// A line on standard output for whoever watches the process.
-void PrintLine(const std::string& line);
-// Why the process ends, on standard error: "PROGRAM: MESSAGE". In JSON its level is "error".
+// The text on standard output, for a person who watches the process.
+void PrintLine(const Event& event);
+// Why the process ends, on standard error: "PROGRAM: MESSAGE". In JSON its level is "error", its
+// code process.fail.
 void PrintFailure(const std::string& program, const std::string& message);
 // The message of such a line of `program` in a log; nullopt: another line.
 std::optional<std::string> FailureIn(const std::string& line, const std::string& program);

@@ -1,7 +1,6 @@
-#include "common/base/log.h"
+#include "common/log/log.h"
 
 #include <fmt/chrono.h>
-#include <spdlog/formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -13,47 +12,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/log/events.h"
+
 namespace dslide {
 namespace {
 
 std::atomic<uint64_t> g_run = 0;
 
 std::string TextOf(spdlog::string_view_t text) { return std::string(text.data(), text.size()); }
-
-std::string JsonLine(spdlog::log_clock::time_point at, spdlog::level::level_enum level,
-                     const std::string& role, const std::string& name, const std::string& text) {
-  using std::chrono::floor;
-  const auto time = floor<std::chrono::milliseconds>(at);
-  const auto seconds = floor<std::chrono::seconds>(time);
-  nlohmann::ordered_json json;
-  json["time"] = fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                             fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)),
-                             (time - seconds).count());
-  json["level"] = TextOf(spdlog::level::to_string_view(level));
-  json["role"] = role;
-  json["name"] = name;
-  if (const uint64_t run = g_run.load()) json["run"] = fmt::format("{:016x}", run);
-  json["message"] = text;
-  // An address or a path may not be UTF-8.
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-class JsonLines : public spdlog::formatter {
- public:
-  explicit JsonLines(std::string role) : role_(std::move(role)) {}
-
-  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
-    const std::string text = JsonLine(message.time, message.level, role_,
-                                      TextOf(message.logger_name), TextOf(message.payload));
-    line.append(text.data(), text.data() + text.size());
-  }
-  std::unique_ptr<spdlog::formatter> clone() const override {
-    return std::make_unique<JsonLines>(role_);
-  }
-
- private:
-  std::string role_;
-};
 
 std::string g_role;  // set before there are threads
 
@@ -62,8 +28,33 @@ std::string FormatAsked() {
   return format == nullptr ? "" : format;
 }
 
-std::string JsonNow(spdlog::level::level_enum level, const std::string& text) {
-  return JsonLine(spdlog::log_clock::now(), level, g_role, spdlog::default_logger()->name(), text);
+std::string JsonLine(spdlog::level::level_enum level, const Event& event) {
+  using std::chrono::floor;
+  const auto at = spdlog::log_clock::now();
+  const auto time = floor<std::chrono::milliseconds>(at);
+  const auto seconds = floor<std::chrono::seconds>(time);
+  nlohmann::ordered_json json;
+  json["time"] = fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                             fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)),
+                             (time - seconds).count());
+  json["level"] = TextOf(spdlog::level::to_string_view(level));
+  json["role"] = g_role;
+  json["name"] = spdlog::default_logger()->name();
+  if (const uint64_t run = g_run.load()) json["run"] = fmt::format("{:016x}", run);
+  json["code"] = event.kind->code;
+  json["message"] = event.text;
+  if (!event.fields.empty()) json["fields"] = FieldsJson(event.fields);
+  // An address or a path may not be UTF-8.
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void Log(spdlog::level::level_enum level, const Event& event) {
+  if (!spdlog::should_log(level)) return;
+  if (LogsJson()) {
+    spdlog::log(level, "{}", JsonLine(level, event));
+  } else {
+    spdlog::log(level, "[{}] {}", event.kind->code, event.text);
+  }
 }
 
 }  // namespace
@@ -80,11 +71,7 @@ void StartLog(const std::string& role, const std::string& name, const std::strin
   auto logger = std::make_shared<spdlog::logger>(name.empty() ? role : name,
                                                  std::make_shared<spdlog::sinks::stderr_sink_mt>());
   g_role = role;
-  if (LogsJson()) {
-    logger->set_formatter(std::make_unique<JsonLines>(role));
-  } else {
-    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %n: %v");
-  }
+  logger->set_pattern(LogsJson() ? "%v" : "%Y-%m-%dT%H:%M:%S.%e %l %n %v");
   logger->set_level(spdlog::level::from_str(level));
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
@@ -97,20 +84,21 @@ void RenameLog(const std::string& name) {
 
 void NameRunInLog(RunId run) { g_run = run.value; }
 
-void LogDebug(const std::string& line) { spdlog::debug("{}", line); }
-void LogInfo(const std::string& line) { spdlog::info("{}", line); }
-void LogWarning(const std::string& line) { spdlog::warn("{}", line); }
+void LogDebug(const Event& event) { Log(spdlog::level::debug, event); }
+void LogInfo(const Event& event) { Log(spdlog::level::info, event); }
+void LogWarning(const Event& event) { Log(spdlog::level::warn, event); }
 
 // By fputs: a closed pipe or a full disk must not end the process.
-void PrintLine(const std::string& line) {
-  std::fputs((LogsJson() ? JsonNow(spdlog::level::info, line) : line + "\n").c_str(), stdout);
+void PrintLine(const Event& event) {
+  const std::string line = LogsJson() ? JsonLine(spdlog::level::info, event) : event.text;
+  std::fputs((line + "\n").c_str(), stdout);
   std::fflush(stdout);
 }
 
 void PrintFailure(const std::string& program, const std::string& message) {
+  const std::string text = fmt::format("{}: {}", program, message);
   const std::string line =
-      LogsJson() ? JsonNow(spdlog::level::err, fmt::format("{}: {}", program, message))
-                 : fmt::format("{}: {}\n", program, message);
+      (LogsJson() ? JsonLine(spdlog::level::err, {event::kProcessFailed, text}) : text) + "\n";
   // Standard error may be a log on a full disk.
   if (std::fputs(line.c_str(), stderr) < 0) std::fputs(line.c_str(), stdout);
 }

@@ -1,4 +1,4 @@
-#include "common/base/line_limit.h"
+#include "common/log/line_limit.h"
 
 #include <fmt/format.h>
 
@@ -9,35 +9,39 @@ namespace dslide {
 LineLimit::LineLimit(uint32_t max_burst, int64_t interval_ms)
     : max_burst_(max_burst), interval_ms_(interval_ms), free_(max_burst) {}
 
-std::optional<std::string> LineLimit::Admit(std::string line, int64_t now_ms) {
+std::optional<Event> LineLimit::Admit(Event line, int64_t now_ms) {
   newest_ = std::move(line);
   newest_ms_ = now_ms;
   waiting_++;
   return Due(now_ms);
 }
 
-std::optional<std::string> LineLimit::AdmitState(std::string line, int64_t now_ms) {
-  if (line != logged_) return Admit(std::move(line), now_ms);
+std::optional<Event> LineLimit::AdmitState(Event line, int64_t now_ms) {
+  if (line.text != logged_) return Admit(std::move(line), now_ms);
   waiting_ = 0;
   return std::nullopt;
 }
 
-std::optional<std::string> LineLimit::Due(int64_t now_ms) {
+std::optional<Event> LineLimit::Due(int64_t now_ms) {
   Refill(now_ms);
   return free_ > 0 ? Flush(now_ms) : std::nullopt;
 }
 
-std::optional<std::string> LineLimit::Flush(int64_t now_ms) {
+std::optional<Event> LineLimit::Flush(int64_t now_ms) {
   if (waiting_ == 0) return std::nullopt;
   if (free_ > 0) free_--;
   const uint64_t before = std::exchange(waiting_, 0) - 1;
   const int64_t age_s = (now_ms - newest_ms_) / 1000;
-  logged_ = std::move(newest_);
-  if (before > 0 && age_s > 0)
-    return fmt::format("{} (and {} before, {} s ago)", logged_, before, age_s);
-  if (before > 0) return fmt::format("{} (and {} before)", logged_, before);
-  if (age_s > 0) return fmt::format("{} ({} s ago)", logged_, age_s);
-  return logged_;
+  Event line = *std::exchange(newest_, std::nullopt);
+  logged_ = line.text;
+  if (before > 0 && age_s > 0) {
+    line.text += fmt::format(" (and {} before, {} s ago)", before, age_s);
+  } else if (before > 0) {
+    line.text += fmt::format(" (and {} before)", before);
+  } else if (age_s > 0) {
+    line.text += fmt::format(" ({} s ago)", age_s);
+  }
+  return line;
 }
 
 // An interval begins with the first line that takes from a full limit.
@@ -48,6 +52,11 @@ void LineLimit::Refill(int64_t now_ms) {
     refilled_ms_ += passed * interval_ms_;
   }
   if (free_ == max_burst_) refilled_ms_ = now_ms;
+}
+
+std::optional<Event> EventLimit::Admit(Event event, int64_t now_ms) {
+  const auto limit = limits_.try_emplace(event.kind, max_burst_).first;
+  return limit->second.Admit(std::move(event), now_ms);
 }
 
 }  // namespace dslide

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+
+#include "common/log/event.h"
 
 namespace dslide {
 
@@ -16,15 +19,15 @@ class LineLimit {
   explicit LineLimit(uint32_t max_burst = 1, int64_t interval_ms = 1000);
 
   // The line to log now; nullopt: the line is suppressed.
-  std::optional<std::string> Admit(std::string line, int64_t now_ms);
-  // As Admit(), for lines that name the current state. Once the state is the last logged one again,
-  // the suppressed lines are obsolete and are dropped.
-  std::optional<std::string> AdmitState(std::string line, int64_t now_ms);
+  std::optional<Event> Admit(Event line, int64_t now_ms);
+  // As Admit(), for lines whose texts name the current state. Once the state is the last logged one
+  // again, the suppressed lines are obsolete and are dropped.
+  std::optional<Event> AdmitState(Event line, int64_t now_ms);
 
   // The newest suppressed line once an interval is over, otherwise nullopt.
-  std::optional<std::string> Due(int64_t now_ms);
+  std::optional<Event> Due(int64_t now_ms);
   // As Due(), however early: for the end of a process.
-  std::optional<std::string> Flush(int64_t now_ms);
+  std::optional<Event> Flush(int64_t now_ms);
 
  private:
   void Refill(int64_t now_ms);
@@ -33,10 +36,22 @@ class LineLimit {
   int64_t interval_ms_;
   uint32_t free_;  // lines that may be logged now
   int64_t refilled_ms_ = 0;
-  std::string logged_;  // the last logged line
-  std::string newest_;  // the newest of the waiting lines
+  std::string logged_;           // the text of the last logged line
+  std::optional<Event> newest_;  // the newest of the waiting lines
   int64_t newest_ms_ = 0;
   uint64_t waiting_ = 0;  // lines since the last logged one
+};
+
+// A LineLimit for each kind of event.
+class EventLimit {
+ public:
+  explicit EventLimit(uint32_t max_burst = 1) : max_burst_(max_burst) {}
+
+  std::optional<Event> Admit(Event event, int64_t now_ms);
+
+ private:
+  uint32_t max_burst_;
+  std::map<const EventKind*, LineLimit> limits_;
 };
 
 }  // namespace dslide
