@@ -1,4 +1,4 @@
-// What a person sees of the scheduler: events as lines of standard output, and the log. Used by one
+// Shows the events of a scheduler to a person: lines of standard output, and the log. Used by one
 // thread.
 #pragma once
 

@@ -14,7 +14,7 @@ inline constexpr EventKind kSettingIgnored = {"config.setting.ignore",
 inline constexpr EventKind kAmxUnused = {
     "cpu.amx.unused", "AMX failed the check of its matrix products and is not used"};
 inline constexpr EventKind kStopRequested = {
-    "process.stop", "a signal asks the process to stop; the line says what it does first"};
+    "process.stop", "a signal asked the process to stop; the text has its next action"};
 
 inline constexpr EventKind kQuickBuild = {"process.build.quick",
                                           "a benchmark runs in a build for tests"};
@@ -23,7 +23,7 @@ inline constexpr EventKind kQuickBuild = {"process.build.quick",
 inline constexpr EventKind kDataLoaded = {"data.load", "a data file was read: sizes and seconds"};
 inline constexpr EventKind kDataNote = {"data.note", "something to know about a data file"};
 inline constexpr EventKind kOldRowsStay = {"checkpoint.compact.fail",
-                                           "rows that are no longer needed stay in the store"};
+                                           "the store keeps rows that it no longer needs"};
 inline constexpr EventKind kHookFailed = {"checkpoint.hook.fail",
                                           "the command for checkpoints failed, or waits"};
 inline constexpr EventKind kHookWaits = {
@@ -49,7 +49,7 @@ inline constexpr EventKind kQueueFull = {
 inline constexpr EventKind kPeerUnreachable = {"net.peer.unreachable",
                                                "a peer cannot be dialled, or takes no replies"};
 
-// What servers and workers say of their scheduler.
+// Events of servers and workers about their scheduler.
 inline constexpr EventKind kJoining = {"scheduler.dial", "the process asks to join a scheduler"};
 inline constexpr EventKind kJoined = {"scheduler.join", "the scheduler admitted the process"};
 inline constexpr EventKind kSchedulerSilent = {"scheduler.silent",

@@ -82,7 +82,7 @@ inline constexpr EventKind kCheckpointWritten = {"checkpoint.done", "a checkpoin
 inline constexpr EventKind kCheckpointFailed = {"checkpoint.fail",
                                                 "a checkpoint failed; it is tried again"};
 inline constexpr EventKind kCheckpointRoom = {
-    "checkpoint.room", "there is no room for checkpoints, or there is again"};
+    "checkpoint.room", "the disk or quota has no room for checkpoints, or has room again"};
 inline constexpr EventKind kRolledBack = {"run.rollback",
                                           "the model is rolled back to a checkpoint or a step"};
 inline constexpr EventKind kRankingFailed = {"checkpoint.ranking.fail",

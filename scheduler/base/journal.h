@@ -11,7 +11,7 @@
 
 namespace dslide {
 
-// What was decided, and why.
+// A decision; its text gives the reason.
 struct Decided {
   int64_t at_ms = 0;
   Event event;

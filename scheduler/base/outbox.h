@@ -32,8 +32,8 @@ class Outbox {
 
   // For the log and the terminal. REQUIRES that peers cannot cause the event at will.
   void Notice(Event event);
-  // The same for any event. Of each kind that peers can cause at will kMaxBurst may come at once,
-  // then one a second.
+  // As above, for any event. Kinds that peers can cause at will are limited: kMaxBurst events at
+  // once, then one a second.
   void Notice(Event event, int64_t now_ms);
   // The shell puts the member's key into quarantine.
   void Quarantine(Incarnation member, std::string why, std::vector<uint32_t> accusers) {
