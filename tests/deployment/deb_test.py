@@ -1,37 +1,20 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -B
 """The Debian package: lintian has nothing against it, it has the same bytes each time, and on a bare
 Debian system, from installing it to predictions, it needs less than three minutes and no compiler.
 
     deb_test.py BUILD_DIRECTORY
 """
 
-import hashlib
 import os
 import shutil
 import sys
 import time
 
-sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
-
-from debian_root import DebianRoot, run  # noqa: E402
+from debian_root import ROOT, DebianRoot, check, digest, run
 
 MOST_S = 180
 # No package of the archive: nobody has filed an intent to package it.
 IGNORED_TAGS = "initial-upload-closes-no-bugs"
-
-
-def digest(path):
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
-
-
-def check(what, holds):
-    if not holds:
-        raise SystemExit(f"deb_test: {what}")
-    print(f"ok: {what}", flush=True)
 
 
 def main():

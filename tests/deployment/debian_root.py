@@ -1,10 +1,14 @@
 """A bare Debian system in a directory, in which commands run by themselves: namespaces of their own
 for processes, mounts and host name. Needs root, mmdebstrap and apt's sources of this machine."""
 
+import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def run(*command, **options):
@@ -15,6 +19,17 @@ def run(*command, **options):
         raise RuntimeError(f"{' '.join(map(str, command))}: exit status {done.returncode}\n"
                            f"{done.stdout[-4000:]}")
     return done.stdout
+
+
+def check(what, holds):
+    if not holds:
+        raise SystemExit(f"{os.path.basename(sys.argv[0])}: {what}")
+    print(f"ok: {what}", flush=True)
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 class DebianRoot:

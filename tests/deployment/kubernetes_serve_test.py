@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -B
 """The pod of configs/kubernetes/serve, run in the image as the manifest says: its probes say when it is
 ready, predictions need the token, the model's volume cannot be written, and SIGTERM ends it in time.
 
@@ -13,14 +13,9 @@ import sys
 import tempfile
 import time
 
-sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
-
-import manifests  # noqa: E402
-from debian_root import run  # noqa: E402
-from kubernetes_test import BASE, DATA, Container, Pods, of_kind  # noqa: E402
+import manifests
+from debian_root import ROOT, run
+from kubernetes_test import BASE, DATA, Container, Pods, of_kind
 
 SERVE, CLIENT = "dslide-serve", "client"
 TOKEN = "a-token-of-the-test"

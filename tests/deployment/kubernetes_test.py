@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -B
 """The Kubernetes manifests: every field exists and has the right type, and each container's command
 runs as it is written, in the image, as the user and with the volumes and variables of the manifest: a
 run from keys to its last evaluation.
@@ -14,13 +14,8 @@ import sys
 import tempfile
 import time
 
-sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
-
-import manifests  # noqa: E402
-from debian_root import run  # noqa: E402
+import manifests
+from debian_root import ROOT, run
 
 BASE = f"{ROOT}/configs/kubernetes"
 DATA = f"{ROOT}/tools/data/gnd-subset"

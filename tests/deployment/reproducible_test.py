@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -B
 """The same sources give the same bytes in another directory, and no path of the build is in them.
 
     reproducible_test.py BUILD_DIRECTORY [--all]
@@ -14,31 +14,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
-
-from debian_root import run  # noqa: E402
+from debian_root import ROOT, check, digest, run
 
 # What decides the bytes: they are those of the build directory.
 OPTIONS = ("DSLIDE_WERROR", "DSLIDE_QUICK_BUILD", "DSLIDE_GROUP_SOURCES", "CMAKE_BUILD_TYPE",
            "CMAKE_CXX_FLAGS_RELWITHDEBINFO", "CMAKE_CXX_COMPILER")
 TARGET = "dslide-worker"
-
-
-def check(what, holds):
-    if not holds:
-        raise SystemExit(f"reproducible_test: {what}")
-    print(f"ok: {what}", flush=True)
-
-
-def digest(path):
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
 
 
 def copy_sources(directory):

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -B
 """Runs by configs/slurm on a real Slurm: two servers and an array of workers.
 
 First the job of the servers stops ahead of its time limit and is queued again, a worker is preempted
@@ -17,12 +17,8 @@ import subprocess
 import sys
 import time
 
-sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
-
-from slurm_lab import Slurm  # noqa: E402
+from debian_root import ROOT
+from slurm_lab import Slurm
 
 DATA = f"{ROOT}/tools/data/gnd-subset"
 CONFIGS = f"{ROOT}/configs/slurm"

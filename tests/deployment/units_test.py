@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -B
 """The systemd units on a Debian that systemd has booted, from the package: a run is begun, drained, killed
 and continued as the units say.
 
@@ -10,13 +10,8 @@ import os
 import shutil
 import sys
 
-sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
-
-from booted_system import BootedSystem  # noqa: E402
-from debian_root import run  # noqa: E402
+from booted_system import BootedSystem
+from debian_root import ROOT, run
 
 RUN = "/var/lib/dslide/run"
 CONFIG = """

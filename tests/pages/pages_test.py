@@ -49,6 +49,10 @@ def write_samples(path, samples, seed):
             file.write(json.dumps({"text": " ".join(words), "labels": [LABELS[label]]}) + "\n")
 
 
+def sets(settings):
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
 class Runs:
     def __init__(self, build, directory):
         self.dslide = f"{build}/bin/dslide"
@@ -59,31 +63,18 @@ class Runs:
     def path(self, name):
         return f"{self.directory}/{name}"
 
-    def train(self, name, *more, failpoints=""):
+    def train(self, name, more, failpoints):
+        settings = {
+            "train.data": self.path("train.jsonl"),
+            "train.test": self.path("test.jsonl"),
+            "model.hidden": 16,
+            "train.batch": 32,
+            "train.evaluate_samples": 20,
+            "cluster.executors": 1,
+        }
         return subprocess.Popen(
-            [
-                self.dslide,
-                "train",
-                "--run-dir",
-                self.path(name),
-                "--servers",
-                "2",
-                "--workers",
-                "2",
-                "--set",
-                f"train.data={self.path('train.jsonl')}",
-                "--set",
-                f"train.test={self.path('test.jsonl')}",
-                "--set",
-                "model.hidden=16",
-                "--set",
-                "train.batch=32",
-                "--set",
-                "train.evaluate_samples=20",
-                "--set",
-                "cluster.executors=1",
-                *more,
-            ],
+            [self.dslide, "train", "--run-dir", self.path(name), "--servers=2", "--workers=2"]
+            + sets(settings | more),
             stdout=subprocess.PIPE,
             text=True,
             env=os.environ | {"DSLIDE_FAILPOINTS": failpoints},
@@ -93,6 +84,11 @@ class Runs:
         return subprocess.run(
             [self.dslide, "report", *arguments], capture_output=True, text=True, check=False
         )
+
+
+def status_page(process):
+    lines = (line for line in process.stdout if line.startswith("status page: "))
+    return next(lines).split(": ")[1].strip()
 
 
 def check_page(browser, charts):
@@ -332,64 +328,34 @@ def check_wrong_uses(runs):
     before = sorted(os.listdir(runs.directory))
     good, page = runs.path("two"), runs.path("page.html")
     refused(2, f"{runs.path('none')}: no such directory", runs.path("none"), "--output", page)
-    refused(
-        2,
-        "not a run directory, there is no config.ini in it",
-        good,
-        runs.directory,
-        "--output",
-        page,
-    )
-    refused(
-        2,
-        "none/page.html: cannot create: No such file or directory",
-        good,
-        "--output",
-        runs.path("none/page.html"),
-    )
+    text = "not a run directory, there is no config.ini in it"
+    refused(2, text, good, runs.directory, "--output", page)
+    text = "none/page.html: cannot create: No such file or directory"
+    refused(2, text, good, "--output", runs.path("none/page.html"))
     refused(2, "is a directory (expected a file)", good, "--output", runs.directory)
     refused(2, "--output", good)
     refused(2, "RUN", "--output", page)
-    with open("/dev/full", "w", encoding="utf-8"):
-        refused(
-            1, "/dev/full: cannot write: No space left on device", good, "--output", "/dev/full"
-        )
+    text = "/dev/full: cannot write: No space left on device"
+    refused(1, text, good, "--output", "/dev/full")
     with open(f"{good}/metrics.jsonl", "r+", encoding="utf-8") as file:
         lines = file.readlines()
         file.seek(0)
         file.writelines([lines[0], "{\n", *lines[1:]])
-    refused(
-        2,
-        "metrics.jsonl:2: not a JSON object; remove the line to report without it",
-        good,
-        "--output",
-        page,
-    )
+    text = "metrics.jsonl:2: not a JSON object; remove the line to report without it"
+    refused(2, text, good, "--output", page)
     assert sorted(os.listdir(runs.directory)) == before, os.listdir(runs.directory)
 
 
 def check_token(browser, runs):
     """Outside loopback the page shows nothing without the token of its address."""
     scheduler = subprocess.Popen(
-        [
-            runs.dslide + "-scheduler",
-            "--run-dir",
-            runs.path("token"),
-            "--set",
-            f"train.data={runs.path('train.jsonl')}",
-            "--set",
-            "cluster.status_bind=tcp://*:*",
-        ],
+        [runs.dslide + "-scheduler", "--run-dir", runs.path("token")]
+        + sets({"train.data": runs.path("train.jsonl"), "cluster.status_bind": "tcp://*:*"}),
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
-        url = next(
-            line.split(": ")[1].strip()
-            for line in scheduler.stdout
-            if line.startswith("status page: ")
-        )
-        url = re.sub("//[^/]*:", "//127.0.0.1:", url)
+        url = re.sub("//[^/]*:", "//127.0.0.1:", status_page(scheduler))
         page, token = url.split("#token=")
         assert len(token) == 43, url
         for wrong in ("", "#token=" + "x" * 43):
@@ -413,18 +379,11 @@ def main():
         runs = Runs(sys.argv[1], directory)
         training = runs.train(
             NAME,
-            "--set",
-            "train.epochs=100000",
-            "--set",
-            "checkpoint.interval_s=1",
-            failpoints="worker.before-report=delay:10",
+            {"train.epochs": 100000, "checkpoint.interval_s": 1},
+            "worker.before-report=delay:10",
         )
         try:
-            url = next(
-                line.split(": ")[1].strip()
-                for line in training.stdout
-                if line.startswith("status page: ")
-            )
+            url = status_page(training)
             check_live(browser, url)
             pages = {}
             for path in ("", "api/status", "api/history"):
@@ -442,9 +401,7 @@ def main():
         check_many_workers(browser, pages)
         check_token(browser, runs)
 
-        short = runs.train(
-            "two", "--set", "train.epochs=4", failpoints="worker.before-report=delay:60"
-        )
+        short = runs.train("two", {"train.epochs": 4}, "worker.before-report=delay:60")
         short.communicate()
         assert short.returncode == 0, short.returncode
         check_report(browser, runs)
