@@ -21,13 +21,5 @@ TEST_CASE("endings: the table has each exit code once, and those of all errors")
   CHECK(std::ranges::is_sorted(codes, {}, &ExitMeaning::code));
 }
 
-TEST_CASE("endings: the help has a line for each") {
-  const std::string help = EndingsHelp();
-  for (const ExitMeaning& one : ExitMeanings()) CHECK(help.find(one.what) != std::string::npos);
-  for (const SignalMeaning& one : SignalMeanings()) CHECK(help.find(one.what) != std::string::npos);
-  const auto lines = static_cast<size_t>(std::ranges::count(help, '\n'));
-  CHECK(lines == ExitMeanings().size() + SignalMeanings().size() + 3);
-}
-
 }  // namespace
 }  // namespace dslide::endings_test

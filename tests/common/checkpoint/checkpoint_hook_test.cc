@@ -5,8 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
+#include "common/data/whole_file.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::checkpoint_hook_test {
@@ -14,10 +14,7 @@ namespace {
 
 struct Hooked {
   std::string Path(const std::string& name) const { return directory.path() + "/" + name; }
-  std::string Text(const std::string& name) const {
-    std::ifstream file(Path(name));
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  }
+  std::string Text(const std::string& name) const { return *ReadWholeFile(Path(name)); }
   // Ticks at one time until a command has ended. Its lines.
   std::vector<std::string> End(CheckpointHook* hook, int64_t now_ms) {
     const uint32_t before = hook->figures().runs;

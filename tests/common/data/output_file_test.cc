@@ -10,6 +10,7 @@
 
 #include "common/data/scratch_file.h"
 #include "common/data/whole_file.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::output_file_test {
@@ -34,17 +35,15 @@ struct Fixture {
 TEST_CASE_FIXTURE(Fixture, "output file: the old content until it is finished, then the new") {
   REQUIRE(WriteWholeFile(path, "old").ok());
   {
-    Result<OutputFile> dropped = OutputFile::Create(path);
-    REQUIRE(dropped.ok());
-    dropped->Write("lost");
+    OutputFile dropped = Ok(OutputFile::Create(path));
+    dropped.Write("lost");
   }
   CHECK(Files() == 1);
   for (const bool synced : {false, true}) {
-    Result<OutputFile> file = OutputFile::Create(path);
-    REQUIRE(file.ok());
-    file->Write("new");
+    OutputFile file = Ok(OutputFile::Create(path));
+    file.Write("new");
     CHECK(Content() == "old");
-    REQUIRE((synced ? file->FinishSynced() : file->Finish()).ok());
+    REQUIRE((synced ? file.FinishSynced() : file.Finish()).ok());
     CHECK(Content() == "new");
     CHECK(Files() == 1);
     REQUIRE(WriteWholeFile(path, "old").ok());
@@ -57,9 +56,8 @@ TEST_CASE_FIXTURE(Fixture, "output file: several that write one file do not dist
     REQUIRE(first.ok());
     REQUIRE(second.ok());
     {
-      Result<OutputFile> dropped = create(path);
-      REQUIRE(dropped.ok());
-      dropped->Write("lost");
+      OutputFile dropped = Ok(create(path));
+      dropped.Write("lost");
     }
     first->Write("of the first, ");
     second->Write("of the second");
@@ -84,22 +82,15 @@ TEST_CASE_FIXTURE(Fixture, "output file: a device is written to and stays what i
   fs::create_symlink("/dev/full", path);
   CHECK(IsWrittenInPlace(path));
   const std::string why = path + ": cannot write: No space left on device";
-  const Status whole = WriteWholeFile(path, std::string(100'000, 'x'));
-  REQUIRE_FALSE(whole.ok());
-  CHECK(whole.error().message == why);
-  CHECK(whole.error().kind == ErrorKind::kFailed);
-  Result<OutputFile> file = OutputFile::Create(path);
-  REQUIRE(file.ok());
-  file->Write("a few bytes");
-  const Status synced = file->FinishSynced();
-  REQUIRE_FALSE(synced.ok());
-  CHECK(synced.error().message == why);
+  CHECK(MessageOf(WriteWholeFile(path, std::string(100'000, 'x')), ErrorKind::kFailed) == why);
+  OutputFile file = Ok(OutputFile::Create(path));
+  file.Write("a few bytes");
+  CHECK(MessageOf(file.FinishSynced(), ErrorKind::kFailed) == why);
   CHECK(fs::is_symlink(path));
   CHECK(Files() == 1);
 
-  const Status refused = CheckRegularOutput(path, "a model");
-  REQUIRE_FALSE(refused.ok());
-  CHECK(refused.error().message == path + ": is no regular file (a model cannot be written to it)");
+  CHECK(MessageOf(CheckRegularOutput(path, "a model")) ==
+        path + ": is no regular file (a model cannot be written to it)");
   CHECK(CheckRegularOutput(directory.path() + "/new", "a model").ok());
 }
 
@@ -113,13 +104,9 @@ TEST_CASE("output file: standard output is written in place, also where it is a 
 
 TEST_CASE_FIXTURE(Fixture, "output file: what cannot be created is named") {
   const std::string nowhere = directory.path() + "/none/file";
-  const Result<OutputFile> file = OutputFile::Create(nowhere);
-  REQUIRE_FALSE(file.ok());
-  CHECK(file.error().message == nowhere + ": cannot create: No such file or directory");
-  CHECK(file.error().kind == ErrorKind::kBadInput);
-  const Status whole = WriteWholeFile(nowhere, "x");
-  REQUIRE_FALSE(whole.ok());
-  CHECK(whole.error().kind == ErrorKind::kFailed);
+  CHECK(MessageOf(OutputFile::Create(nowhere)) ==
+        nowhere + ": cannot create: No such file or directory");
+  (void)MessageOf(WriteWholeFile(nowhere, "x"), ErrorKind::kFailed);
 }
 
 // The scheduler of a service is another user than the administrator who changes its keys.
@@ -143,16 +130,15 @@ TEST_CASE_FIXTURE(Fixture, "output file: a secret belongs to whom the file or di
 }
 
 TEST_CASE_FIXTURE(Fixture, "scratch file: what was written, with a part replaced, and no name") {
-  Result<ScratchFile> scratch = ScratchFile::Beside(path);
-  REQUIRE(scratch.ok());
-  scratch->Write("head tail");
-  scratch->Overwrite(0, "HEAD");
-  scratch->Write(" end");
+  ScratchFile scratch = Ok(ScratchFile::Beside(path));
+  scratch.Write("head tail");
+  scratch.Overwrite(0, "HEAD");
+  scratch.Write(" end");
   CHECK(Files() == 0);
   std::string read;
-  REQUIRE(scratch->ReadAll([&](std::string_view bytes) { read += bytes; }).ok());
+  REQUIRE(scratch.ReadAll([&](std::string_view bytes) { read += bytes; }).ok());
   CHECK(read == "HEAD tail end");
-  CHECK(scratch->size() == read.size());
+  CHECK(scratch.size() == read.size());
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "common/data/text_stream.h"
 #include "common/data/xc_line.h"
 #include "tests/support/compress.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide {
@@ -66,11 +67,7 @@ Result<std::vector<Sample>> Read(const std::string& bytes) {
   }
 }
 
-std::vector<Sample> ReadOk(const std::string& bytes) {
-  auto samples = Read(bytes);
-  REQUIRE_MESSAGE(samples.ok(), samples.error().message);
-  return *samples;
-}
+std::vector<Sample> ReadOk(const std::string& bytes) { return Ok(Read(bytes)); }
 
 void CheckMessage(const Error& error, const std::string& prefix, const std::string& part) {
   INFO(error.message);
@@ -109,31 +106,27 @@ int LineOf(const Error& error, const std::string& path) {
 TEST_CASE("plain, gzip and zstd files are told apart by content") {
   const DataDirectory directory;
   for (const std::string& bytes : {kText, Gzip(kText), Zstd(kText)}) {
-    auto dataset = ReadXcFile(directory.Write("data.txt", bytes));
-    REQUIRE_MESSAGE(dataset.ok(), dataset.error().message);
-    CHECK(dataset->num_features() == 10);
-    CHECK(dataset->num_labels() == 5);
-    CHECK(Copy(*dataset) == kSamples);
+    auto dataset = Ok(ReadXcFile(directory.Write("data.txt", bytes)));
+    CHECK(dataset.num_features() == 10);
+    CHECK(dataset.num_labels() == 5);
+    CHECK(Copy(dataset) == kSamples);
   }
 }
 
 TEST_CASE("the reader gives the header, the samples and then nothing, repeatedly") {
   const DataDirectory directory;
-  auto reader = XcReader::Open(directory.Write("data.txt", kText));
-  REQUIRE(reader.ok());
-  CHECK(reader->header().num_samples == 4);
-  CHECK(reader->header().num_features == 10);
-  CHECK(reader->header().num_labels == 5);
+  auto reader = Ok(XcReader::Open(directory.Write("data.txt", kText)));
+  CHECK(reader.header().num_samples == 4);
+  CHECK(reader.header().num_features == 10);
+  CHECK(reader.header().num_labels == 5);
   for (const Sample& expected : kSamples) {
-    auto sample = reader->Next();
-    REQUIRE(sample.ok());
-    REQUIRE(sample->has_value());
-    CHECK(Copy(**sample) == expected);
+    auto sample = Ok(reader.Next());
+    REQUIRE(sample.has_value());
+    CHECK(Copy(*sample) == expected);
   }
   for (int i = 0; i < 3; ++i) {
-    auto sample = reader->Next();
-    REQUIRE(sample.ok());
-    CHECK(!sample->has_value());
+    auto sample = Ok(reader.Next());
+    CHECK(!sample.has_value());
   }
 }
 
@@ -299,9 +292,7 @@ TEST_CASE("damaged samples") {
 }
 
 TEST_CASE("long junk is cut in messages") {
-  auto samples = Read("1 9 5\n" + std::string(5000, 'x') + "\n");
-  REQUIRE(!samples.ok());
-  CHECK(samples.error().message.size() < 150);
+  CHECK(MessageOf(Read("1 9 5\n" + std::string(5000, 'x') + "\n")).size() < 150);
 }
 
 TEST_CASE("too few and too many samples") {
@@ -373,11 +364,10 @@ TEST_CASE("junk after a compressed stream is an error") {
 
 TEST_CASE("an error of the stream stays") {
   const std::string bytes = Gzip(kText);
-  auto stream = TextStream::FromMemory("mem", bytes.substr(0, bytes.size() - 1));
-  REQUIRE(stream.ok());
-  auto line = stream->Next();
-  while (line.ok()) line = stream->Next();
-  CHECK(stream->Next().error().message == line.error().message);
+  auto stream = Ok(TextStream::FromMemory("mem", bytes.substr(0, bytes.size() - 1)));
+  auto line = stream.Next();
+  while (line.ok()) line = stream.Next();
+  CHECK(stream.Next().error().message == line.error().message);
 }
 
 TEST_CASE("label names") {
@@ -385,13 +375,11 @@ TEST_CASE("label names") {
   const std::string text = "2\tkey\t17\ttwo words\r\n\n0\tzero\n3\tthree\t5\n4\t\n";
   const std::vector<std::string> expected = {"zero", "", "two words", "three", ""};
   for (const std::string& bytes : {text, Gzip(text), Zstd(text)}) {
-    auto names = ReadLabelNames(directory.Write("labels.tsv", bytes), 5);
-    REQUIRE_MESSAGE(names.ok(), names.error().message);
-    CHECK(*names == expected);
+    auto names = Ok(ReadLabelNames(directory.Write("labels.tsv", bytes), 5));
+    CHECK(names == expected);
   }
-  const auto one = ReadLabelNames(directory.Write("one.tsv", "0\tno line end"), 2);
-  REQUIRE_MESSAGE(one.ok(), one.error().message);
-  CHECK(*one == std::vector<std::string>{"no line end", ""});
+  const auto one = Ok(ReadLabelNames(directory.Write("one.tsv", "0\tno line end"), 2));
+  CHECK(one == std::vector<std::string>{"no line end", ""});
 }
 
 TEST_CASE("compressed files that other programs read as well") {
@@ -400,9 +388,8 @@ TEST_CASE("compressed files that other programs read as well") {
   // Blocks of a tape end with zeros; files of zstd --long need a window of more than 128 MB.
   for (const std::string& bytes : {Gzip("0\tzero\n") + Gzip("1\tone\n") + std::string(512, '\0'),
                                    ZstdOfWindow(28, "0\tzero\n1\tone\n")}) {
-    auto names = ReadLabelNames(directory.Write("labels.tsv", bytes), 2);
-    REQUIRE_MESSAGE(names.ok(), names.error().message);
-    CHECK(*names == expected);
+    auto names = Ok(ReadLabelNames(directory.Write("labels.tsv", bytes), 2));
+    CHECK(names == expected);
   }
 }
 

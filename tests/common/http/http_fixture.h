@@ -12,6 +12,7 @@
 #include <string>
 
 #include "common/http/http_server.h"
+#include "tests/support/results.h"
 
 namespace dslide::http_server_test {
 
@@ -80,9 +81,7 @@ inline void Pages(const HttpRequest& request, const HttpServer::Respond& respond
 }
 
 inline std::unique_ptr<HttpServer> Serve(HttpServer::Limits limits = {}) {
-  Result<std::unique_ptr<HttpServer>> server = HttpServer::Start(kAnyPort, Pages, limits);
-  REQUIRE(server.ok());
-  return std::move(*server);
+  return Ok(HttpServer::Start(kAnyPort, Pages, limits));
 }
 
 inline std::string Ask(const HttpServer& server, const std::string& request) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/common/http/http_fixture.h"
+#include "tests/support/results.h"
 
 namespace dslide::http_server_test {
 namespace {
@@ -86,10 +87,7 @@ TEST_CASE("http: an address that cannot be listened at is an error with its reas
   const auto server = Serve();
   const auto refused = [](const std::string& bind, const std::string& reason) {
     CAPTURE(bind);
-    const auto second = HttpServer::Start(bind, Pages, {});
-    REQUIRE_FALSE(second.ok());
-    CHECK(second.error().kind == ErrorKind::kBadInput);
-    CHECK(second.error().message == reason);
+    CHECK(MessageOf(HttpServer::Start(bind, Pages, {})) == reason);
   };
   refused("tcp://127.0.0.1:" + std::to_string(server->port()),
           "cannot listen there: Address already in use");
@@ -143,9 +141,8 @@ struct Keeper {
 
 TEST_CASE("http: answers may come later, in any order, and once") {
   Keeper keeper;
-  auto server = HttpServer::Start(kAnyPort, keeper.Handle(), {});
-  REQUIRE(server.ok());
-  Client first((*server)->port()), second((*server)->port()), dropped((*server)->port());
+  auto server = Ok(HttpServer::Start(kAnyPort, keeper.Handle(), {}));
+  Client first(server->port()), second(server->port()), dropped(server->port());
   CHECK(first.Send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n"));
   keeper.Await(1);
   CHECK(second.Send("GET /2 HTTP/1.1\r\nHost: x\r\n\r\n"));
@@ -163,38 +160,35 @@ TEST_CASE("http: answers may come later, in any order, and once") {
 
 TEST_CASE("http: the server's end answers who waits, and later answers go nowhere") {
   Keeper keeper;
-  auto server = HttpServer::Start(kAnyPort, keeper.Handle(), {});
-  REQUIRE(server.ok());
-  Client client((*server)->port());
+  auto server = Ok(HttpServer::Start(kAnyPort, keeper.Handle(), {}));
+  Client client(server->port());
   CHECK(client.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
   keeper.Await(1);
-  server->reset();
+  server.reset();
   keeper.asked[0](HttpResponse::Text(200, "late"));
   CHECK(client.Receive().find("late") == std::string::npos);
 }
 
 TEST_CASE("http: draining waits for the answers to what has come") {
   Keeper keeper;
-  auto server = HttpServer::Start(kAnyPort, keeper.Handle(), KeepAlive());
-  REQUIRE(server.ok());
-  Client client((*server)->port());
+  auto server = Ok(HttpServer::Start(kAnyPort, keeper.Handle(), KeepAlive()));
+  Client client(server->port());
   CHECK(client.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
   keeper.Await(1);
-  CHECK_FALSE((*server)->Drain(0));
+  CHECK_FALSE(server->Drain(0));
   keeper.asked[0](HttpResponse::Text(200, "in time"));
-  CHECK((*server)->Drain(1000 * kDeadlineS));
+  CHECK(server->Drain(1000 * kDeadlineS));
   CHECK(client.Receive().ends_with("in time"));  // and the connection is closed
 }
 
 TEST_CASE("http: draining answers what was sent before it, though nobody has read it yet") {
   for (int round = 0; round < 20; ++round) {
-    auto server = HttpServer::Start(kAnyPort, Pages, KeepAlive());
-    REQUIRE(server.ok());
+    auto server = Ok(HttpServer::Start(kAnyPort, Pages, KeepAlive()));
     std::vector<std::unique_ptr<Client>> clients;
-    for (int i = 0; i < 20; ++i) clients.push_back(std::make_unique<Client>((*server)->port()));
+    for (int i = 0; i < 20; ++i) clients.push_back(std::make_unique<Client>(server->port()));
     for (const auto& client : clients) CHECK(client->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
-    CHECK((*server)->Drain(1000 * kDeadlineS));
-    server->reset();
+    CHECK(server->Drain(1000 * kDeadlineS));
+    server.reset();
     for (const auto& client : clients) CHECK(client->Receive().ends_with("hello"));
   }
 }
@@ -250,11 +244,10 @@ TEST_CASE("http: a request may be refused by its headers") {
       return std::nullopt;
     return HttpResponse::Text(401, "no");
   };
-  auto server = HttpServer::Start(kAnyPort, Pages, KeepAlive(), screen);
-  REQUIRE(server.ok());
+  auto server = Ok(HttpServer::Start(kAnyPort, Pages, KeepAlive(), screen));
   const auto ask = [&](const std::string& headers) {
-    return Ask(**server, "POST /echo HTTP/1.1\r\nConnection: close\r\n" + headers +
-                             "Content-Length: 2\r\n\r\nhi");
+    return Ask(*server, "POST /echo HTTP/1.1\r\nConnection: close\r\n" + headers +
+                            "Content-Length: 2\r\n\r\nhi");
   };
   CHECK(ask("Host: y\r\n").starts_with("HTTP/1.1 401 "));
   CHECK(ask("Host: z\r\nAuthorization: Bearer x\r\n").starts_with("HTTP/1.1 401 "));

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "common/idle/published.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::account_test {
@@ -55,9 +56,8 @@ TEST_CASE("a damaged account counts as empty, and one that cannot be written kee
     std::filesystem::remove(path);
   }
   Account account(directory.path() + "/none/lent.json");
-  const Result<Totals> failed = account.Add(kDone, kToday);
-  REQUIRE_FALSE(failed.ok());
-  CHECK(failed.error().message.find("/none/lent.json: cannot open") != std::string::npos);
+  CHECK(MessageOf(account.Add(kDone, kToday), ErrorKind::kFailed)
+            .find("/none/lent.json: cannot open") != std::string::npos);
   std::filesystem::create_directory(directory.path() + "/none");
   CHECK(account.Read(kToday)->today == kDone);
 }

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "common/idle/account.h"
 #include "common/idle/budget.h"
@@ -27,7 +26,6 @@ struct Day {
   double computed_s = 0;  // in which it could begin batches
   Deeds done;
   Totals totals;
-  bool outside_hours = false;  // whether it did something when it must not
 
   double upload_kbit() const { return 8e-3 * static_cast<double>(done.bytes_sent) / computed_s; }
   double download_kbit() const {
@@ -35,9 +33,8 @@ struct Day {
   }
 };
 
-// From one local midnight to another. `others`: CPU use of others at an hour of the day.
-Day Simulate(const IdleConfig& rules, int64_t begin, int64_t end,
-             const std::function<double(double)>& others) {
+// From one local midnight to another.
+Day Simulate(const IdleConfig& rules, int64_t begin, int64_t end) {
   IdlePolicy policy(rules);
   Budget cpu(rules.cpu_share == 100 ? 0 : 0.01 * rules.cpu_share);
   Budget up(125.0 * rules.upload_kbit), down(125.0 * rules.download_kbit);
@@ -50,7 +47,6 @@ Day Simulate(const IdleConfig& rules, int64_t begin, int64_t end,
     const int64_t now = begin + ms / 1000;
     if (ms % 1000 == 0) {
       MachineSample sample;
-      sample.others_cpu = others(LocalTimeAt(now).minute / 60.0);
       sample.transferred_today = account.Read(LocalTimeAt(now).date)->today.transferred();
       decision = policy.Decide(sample, now, ms);
     }
@@ -58,7 +54,6 @@ Day Simulate(const IdleConfig& rules, int64_t begin, int64_t end,
     if (decision.pauses()) continue;
     day.computed_s += 1e-3 * kStepMs;
     if (!may || ms < busy_until_ms) continue;
-    day.outside_hours |= !Contains(rules.hours, now) || !Contains(rules.network_hours, now);
     busy_until_ms = ms + static_cast<int64_t>(1000 * kBatchCpuS);
     cpu.Take(kBatchCpuS);
     up.Take(kBatchBytesUp);
@@ -69,8 +64,6 @@ Day Simulate(const IdleConfig& rules, int64_t begin, int64_t end,
   }
   return day;
 }
-
-double Nobody(double) { return 0; }
 
 void CheckNear(const char* what, double got, double cap) {
   fmt::print("{}: {:.3f} of {:.3f} ({:+.2f} %)\n", what, got, cap, 100 * (got / cap - 1));
@@ -86,52 +79,30 @@ struct Fixture {
 TEST_CASE_FIXTURE(Fixture, "a simulated day: the CPU share is within 5 %") {
   for (const uint32_t share : {5, 30, 80}) {
     rules.cpu_share = share;
-    const Day day = Simulate(rules, begin, end, Nobody);
+    const Day day = Simulate(rules, begin, end);
     CheckNear("CPU s a second", day.done.cpu_s / day.computed_s, 0.01 * share);
   }
 }
 
 TEST_CASE_FIXTURE(Fixture, "a simulated day: upload and download are within 5 %") {
   rules.upload_kbit = 1000;
-  CheckNear("upload kbit/s", Simulate(rules, begin, end, Nobody).upload_kbit(), 1000);
+  CheckNear("upload kbit/s", Simulate(rules, begin, end).upload_kbit(), 1000);
   rules.upload_kbit = 0;
   rules.download_kbit = 300;
-  const Day day = Simulate(rules, begin, end, Nobody);
+  const Day day = Simulate(rules, begin, end);
   CheckNear("download kbit/s", day.download_kbit(), 300);
   rules.upload_kbit = 100;  // the stricter of the two
-  CheckNear("upload kbit/s", Simulate(rules, begin, end, Nobody).upload_kbit(), 100);
-}
-
-TEST_CASE_FIXTURE(Fixture, "simulated days: hours, also when clocks change") {
-  rules.hours = *WeekHours::Parse("18:00-08:00");
-  rules.network_hours = *WeekHours::Parse("mon-fri 20:00-06:00, sat-sun 00:00-24:00");
-  const Day wednesday = Simulate(rules, begin, end, Nobody);
-  CHECK(wednesday.computed_s == doctest::Approx(10 * 3600));
-  CHECK_FALSE(wednesday.outside_hours);
-  const Day spring =
-      Simulate(rules, LocalSeconds(2026, 3, 29, 0), LocalSeconds(2026, 3, 30, 0), Nobody);
-  CHECK(spring.computed_s == doctest::Approx(13 * 3600));
-  const Day autumn =
-      Simulate(rules, LocalSeconds(2026, 10, 25, 0), LocalSeconds(2026, 10, 26, 0), Nobody);
-  CHECK(autumn.computed_s == doctest::Approx(15 * 3600));
+  CheckNear("upload kbit/s", Simulate(rules, begin, end).upload_kbit(), 100);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a simulated day: the day's transfer is within 5 %, and begins anew") {
   rules.daily_transfer_mb = 200;
   rules.hours = *WeekHours::Parse("12:00-11:00");
-  const Day day = Simulate(rules, begin, end, Nobody);
+  const Day day = Simulate(rules, begin, end);
   CheckNear("MB a day", static_cast<double>(day.done.transferred()) / (1 << 20), 200);
-  const Day two = Simulate(rules, begin, LocalSeconds(2026, 11, 27, 0), Nobody);
+  const Day two = Simulate(rules, begin, LocalSeconds(2026, 11, 27, 0));
   CheckNear("MB in two days", static_cast<double>(two.done.transferred()) / (1 << 20), 400);
   CHECK(two.totals.date == 20261126);
-}
-
-TEST_CASE_FIXTURE(Fixture, "a simulated day: pauses while others work, and goes on within 10 s") {
-  const auto office = [](double hour) { return hour >= 9 && hour < 17 ? 0.5 : 0.02; };
-  const Day day = Simulate(rules, begin, end, office);
-  const double wanted = 16 * 3600;
-  CHECK(day.computed_s <= wanted + 2);
-  CHECK(day.computed_s >= wanted - 10);
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "common/base/random.h"
@@ -29,6 +31,14 @@ inline std::vector<size_t> Lengths() {
   return lengths;
 }
 
+inline float ToFloat(float x) { return x; }
+inline float ToFloat(uint16_t x) { return std::bit_cast<float>(uint32_t{x} << 16); }
+
+// A bfloat16 below or at x in magnitude, up to the rounding of x to float.
+inline uint16_t Truncated(double x) {
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(x)) >> 16);
+}
+
 // `size` elements at `offset` elements from wherever the allocator put the vector, with guards
 // around them: nothing may be written there.
 template <typename T>
@@ -39,7 +49,7 @@ class ArrayOf {
   ArrayOf(size_t size, size_t offset, Random* random, double low, double high)
       : ArrayOf(size, offset) {
     for (size_t i = 0; i < size; ++i) {
-      data()[i] = static_cast<T>(low + (high - low) * random->Uniform());
+      data()[i] = Element(low + (high - low) * random->Uniform());
     }
   }
 
@@ -56,6 +66,11 @@ class ArrayOf {
   }
 
  private:
+  static T Element(double x) {
+    if constexpr (std::is_same_v<T, uint16_t>) return Truncated(x);
+    return static_cast<T>(x);
+  }
+
   static constexpr T kGuard = static_cast<T>(12345);
   static constexpr ptrdiff_t kGuards = 16;
 
@@ -63,9 +78,22 @@ class ArrayOf {
   size_t offset_;
 };
 using Array = ArrayOf<float>;
+using HalfArray = ArrayOf<uint16_t>;  // bfloat16
 
 inline bool Near(double actual, double expected, double tolerance) {
   return std::abs(actual - expected) <= tolerance;
+}
+
+struct AdamReference {
+  double w, m, v;
+};
+
+inline AdamReference ExactAdam(const AdamStep& step, double g, double w, double m, double v) {
+  const double b1 = step.beta1;
+  const double b2 = step.beta2;
+  m = b1 * m + (1 - b1) * g;
+  v = b2 * v + (1 - b2) * g * g;
+  return {w - double{step.step_size} * m / (std::sqrt(v) + double{step.epsilon}), m, v};
 }
 
 // Calls f(kernels, n, offset) for every variant, length and misalignment.

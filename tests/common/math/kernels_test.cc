@@ -22,20 +22,25 @@ TEST_CASE("the best kernels are the widest available") {
   CHECK(KernelsByName("sse9") == nullptr);
 }
 
-TEST_CASE("dot") {
+template <typename T, typename Dot>
+void CheckDot(Dot Kernels::*dot) {
   Random random(1);
   ForAllLengths([&](const Kernels& kernels, size_t n, size_t offset) {
     Array x(n, offset, &random, -1, 1);
-    Array y(n, offset / 2, &random, -1, 1);
-    double expected = 0;
-    double magnitude = 0;
+    ArrayOf<T> y(n, offset / 2, &random, -1, 1);
+    double expected = 0, magnitude = 0;
     for (size_t i = 0; i < n; ++i) {
-      const double product = double{x[i]} * double{y[i]};
+      const double product = double{x[i]} * double{ToFloat(y[i])};
       expected += product;
       magnitude += std::abs(product);
     }
-    CHECK(Near(kernels.dot(n, x.data(), y.data()), expected, 1e-6 * magnitude));
+    CHECK(Near((kernels.*dot)(n, x.data(), y.data()), expected, 1e-6 * magnitude));
   });
+}
+
+TEST_CASE("dot, of floats and of bf16") {
+  CheckDot<float>(&Kernels::dot);
+  CheckDot<uint16_t>(&Kernels::dot_bf16);
 }
 
 TEST_CASE("axpy") {
@@ -71,20 +76,23 @@ TEST_CASE("max") {
   });
 }
 
-TEST_CASE("weighted_sum") {
+template <typename T, typename Sum>
+void CheckWeightedSum(Sum Kernels::*weighted_sum) {
   constexpr size_t kRows = 7;
   Random random(14);
   ForAllLengths([&](const Kernels& kernels, size_t n, size_t offset) {
     const size_t stride = n + offset;
-    Array x(kRows * stride, offset, &random, -1, 1);
+    ArrayOf<T> x(kRows * stride, offset, &random, -1, 1);
     const std::vector<uint32_t> rows = {3, 0, 3, 6, 1};
     const std::vector<float> weights = {0.5f, -2.0f, 1.0f, 0.0f, 3.0f};
     for (const size_t count : {rows.size(), size_t{0}}) {
       Array out(n, offset / 2);
-      kernels.weighted_sum(n, count, rows.data(), weights.data(), x.data(), stride, out.data());
+      (kernels.*weighted_sum)(n, count, rows.data(), weights.data(), x.data(), stride, out.data());
       for (size_t i = 0; i < n; ++i) {
         double sum = 0;
-        for (size_t e = 0; e < count; ++e) sum += double{weights[e]} * x[rows[e] * stride + i];
+        for (size_t e = 0; e < count; ++e) {
+          sum += double{weights[e]} * double{ToFloat(x[rows[e] * stride + i])};
+        }
         REQUIRE(Near(out[i], sum, 1e-6 * 6.5));
       }
       CHECK(out.GuardsIntact());
@@ -92,7 +100,11 @@ TEST_CASE("weighted_sum") {
   });
 }
 
-// Some zeros, of both signs, among numbers that are not.
+TEST_CASE("weighted_sum, of floats and of bf16") {
+  CheckWeightedSum<float>(&Kernels::weighted_sum);
+  CheckWeightedSum<uint16_t>(&Kernels::weighted_sum_bf16);
+}
+
 TEST_CASE("exp_sum is accurate to 1e-6 over the range of normal floats") {
   for (const Kernels* kernels : AvailableKernels()) {
     CAPTURE(kernels->name);
@@ -217,16 +229,10 @@ TEST_CASE("adam follows the formula in double") {
     kernels.adam(n, step, g.data(), w.data(), m.data(), v.data());
     if (n > 0) CHECK(w[0] == w0[0]);
     for (size_t i = 0; i < n; ++i) {
-      const double b1 = step.beta1;
-      const double b2 = step.beta2;
-      const double gi = g[i];
-      const double mi = b1 * double{m0[i]} + (1 - b1) * gi;
-      const double vi = b2 * double{v0[i]} + (1 - b2) * gi * gi;
-      const double wi =
-          double{w0[i]} - double{step.step_size} * mi / (std::sqrt(vi) + double{step.epsilon});
-      REQUIRE(Near(m[i], mi, 1e-7));
-      REQUIRE(Near(v[i], vi, 3e-7 * vi));
-      REQUIRE(Near(w[i], wi, 2e-7));
+      const AdamReference exact = ExactAdam(step, g[i], w0[i], m0[i], v0[i]);
+      REQUIRE(Near(m[i], exact.m, 1e-7));
+      REQUIRE(Near(v[i], exact.v, 3e-7 * exact.v));
+      REQUIRE(Near(w[i], exact.w, 2e-7));
     }
     CHECK((w.GuardsIntact() && m.GuardsIntact() && v.GuardsIntact()));
   });

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "common/checkpoint/file_checksum.h"
+#include "tests/support/results.h"
 
 namespace dslide::block_checks_test {
 namespace {
@@ -49,10 +50,7 @@ TEST_CASE_FIXTURE(Fixture, "block checks: damage is an error wherever its block 
   CHECK(Check(a, 0, 10).ok());
   CHECK(Check(a, 20, 5).ok());
   for (int again = 0; again < 2; ++again) {
-    const Status status = Check(a, 19, 1);
-    REQUIRE_FALSE(status.ok());
-    CHECK(status.error().kind == ErrorKind::kBadInput);
-    CHECK(status.error().message == "m.dslide: damaged (a); copy it again, or export it again");
+    CHECK(MessageOf(Check(a, 19, 1)) == "m.dslide: damaged (a); copy it again, or export it again");
   }
   CHECK_FALSE(Check(a, 0, 25).ok());
   CHECK_FALSE(checks.CheckAll().ok());

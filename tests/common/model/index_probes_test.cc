@@ -19,8 +19,7 @@ double RecallOfSingles(const std::shared_ptr<const Model>& model, const SparseRo
   request.k = kIndexRecallAt;
   size_t both = 0, all = 0;
   for (uint32_t i = 0; i < hidden.rows; ++i) {
-    Matrix one(1, hidden.cols);
-    std::copy_n(hidden.row(i), hidden.cols, one.row(0));
+    const Matrix one = OneRow(hidden, i);
     request.search = ModelSearch::kExact;
     const TopKReply exact = ranker.Rank(one, request)->best;
     request.search = ModelSearch::kIndex;

@@ -93,6 +93,13 @@ struct SmallModel {
   }
 };
 
+// A sample's activations alone.
+inline Matrix OneRow(const Matrix& hidden, uint32_t i) {
+  Matrix row(1, hidden.cols);
+  std::copy_n(hidden.row(i), hidden.cols, row.row(0));
+  return row;
+}
+
 inline SparseRows SmallSamples(uint32_t count, uint32_t features, uint64_t seed) {
   Random random(seed);
   SparseRows rows;

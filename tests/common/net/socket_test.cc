@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/bounded_queue.h"
+#include "tests/support/results.h"
 
 namespace dslide::socket_test {
 namespace {
@@ -43,16 +44,10 @@ auto ReceiveSoon(Socket& socket) {
   return received;
 }
 
-RouterSocket BindAny(NetContext& context) {
-  Result<RouterSocket> router = RouterSocket::Bind(context, kAnyPort);
-  REQUIRE(router.ok());
-  return *std::move(router);
-}
+RouterSocket BindAny(NetContext& context) { return Ok(RouterSocket::Bind(context, kAnyPort)); }
 
 DealerSocket Dial(NetContext& context, const std::string& address) {
-  Result<DealerSocket> dealer = DealerSocket::Connect(context, address);
-  REQUIRE(dealer.ok());
-  return *std::move(dealer);
+  return Ok(DealerSocket::Connect(context, address));
 }
 
 Bytes Pattern(size_t size, uint8_t first) {
@@ -127,11 +122,9 @@ TEST_CASE("socket: a router answers the peer that asked") {
 TEST_CASE("socket: an address in use is an error that names it") {
   NetContext context;
   const RouterSocket router = BindAny(context);
-  const Result<RouterSocket> second = RouterSocket::Bind(context, router.address());
-  REQUIRE_FALSE(second.ok());
-  CHECK(second.error().kind == ErrorKind::kBadInput);
-  CHECK(second.error().message.find(router.address()) != std::string::npos);
-  CHECK(second.error().message.find("in use") != std::string::npos);
+  const std::string message = MessageOf(RouterSocket::Bind(context, router.address()));
+  CHECK(message.find(router.address()) != std::string::npos);
+  CHECK(message.find("in use") != std::string::npos);
 }
 
 TEST_CASE("socket: addresses that make no sense are errors") {
@@ -140,13 +133,8 @@ TEST_CASE("socket: addresses that make no sense are errors") {
        {"", "127.0.0.1:7000", "udp://127.0.0.1:1", "tcp://127.0.0.1", "tcp://127.0.0.1:99999",
         "tcp://127.0.0.1:", "tcp://:1", "tcp://127.0.0.1:7x", "bogus://x"}) {
     CAPTURE(address);
-    const Result<RouterSocket> router = RouterSocket::Bind(context, address);
-    REQUIRE_FALSE(router.ok());
-    CHECK(router.error().kind == ErrorKind::kBadInput);
-    const Result<DealerSocket> dealer = DealerSocket::Connect(context, address);
-    REQUIRE_FALSE(dealer.ok());
-    CHECK(dealer.error().kind == ErrorKind::kBadInput);
-    CHECK(dealer.error().message.find(address) != std::string::npos);
+    (void)MessageOf(RouterSocket::Bind(context, address));
+    CHECK(MessageOf(DealerSocket::Connect(context, address)).find(address) != std::string::npos);
   }
 }
 
@@ -164,26 +152,20 @@ TEST_CASE("socket: the bound address is the one asked for, with a port") {
 TEST_CASE("socket: localhost reaches a peer on 127.0.0.1, a v4 peer one that listens on *") {
   NetContext context;
   for (const char* listen : {"tcp://127.0.0.1:*", "tcp://*:*"}) {
-    Result<RouterSocket> router = RouterSocket::Bind(context, listen);
-    REQUIRE(router.ok());
-    const std::string port = router->address().substr(router->address().rfind(':'));
+    RouterSocket router = Ok(RouterSocket::Bind(context, listen));
+    const std::string port = router.address().substr(router.address().rfind(':'));
     for (const char* host : {"tcp://localhost", "tcp://127.0.0.1"}) {
       DealerSocket dealer = Dial(context, host + port);
       REQUIRE(dealer.Send({3}));
-      CHECK(ReceiveSoon(*router).has_value());
+      CHECK(ReceiveSoon(router).has_value());
     }
   }
 }
 
-TEST_CASE("socket: sending to an unknown peer is reported") {
+TEST_CASE("socket: sending to a peer that is unknown or has left is reported") {
   NetContext context;
   RouterSocket router = BindAny(context);
   CHECK_FALSE(router.Send("nobody", {1, 2, 3}));
-}
-
-TEST_CASE("socket: sending to a peer that left is reported") {
-  NetContext context;
-  RouterSocket router = BindAny(context);
   PeerId peer;
   {
     DealerSocket dealer = Dial(context, router.address());
@@ -212,9 +194,8 @@ TEST_CASE("socket: what is sent before the peer listens arrives when it does") {
   NetContext context;
   DealerSocket dealer = Dial(context, late.address());
   REQUIRE(dealer.Send({42}));
-  Result<RouterSocket> router = RouterSocket::Bind(context, late.address());
-  REQUIRE(router.ok());
-  const auto message = ReceiveSoon(*router);
+  RouterSocket router = Ok(RouterSocket::Bind(context, late.address()));
+  const auto message = ReceiveSoon(router);
   REQUIRE(message.has_value());
   CHECK(message->bytes == Bytes{42});
 }

@@ -275,15 +275,5 @@ TEST_CASE("combine: top-k merge against brute force, with ties and short rows") 
   }
 }
 
-TEST_CASE("combine: results do not depend on the order of the parts") {
-  const TopKReply a{{0, 2}, {4, 2}, {1.0f, 1.0f}};
-  const TopKReply b{{0, 2}, {1, 3}, {1.0f, 0.5f}};
-  const std::vector<TopKReply> forward = {a, b};
-  const std::vector<TopKReply> backward = {b, a};
-  const TopKReply merged = MergeTopK(forward, 3);
-  CHECK(merged.ids == std::vector<uint32_t>{1, 2, 4});
-  CHECK(merged == MergeTopK(backward, 3));
-}
-
 }  // namespace
 }  // namespace dslide::combine_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/results.h"
+
 namespace dslide {
 
 TEST_CASE("slot plan: what was chosen since the run began") {
@@ -13,12 +15,11 @@ TEST_CASE("slot plan: what was chosen since the run began") {
   REQUIRE(ConfigUnder(plan, config).ok());
   CHECK(*ConfigUnder(plan, config) == config);
   plan.settings = {"train.epochs=5", "train.schedule_epochs=8", "train.cooldown_epochs=2"};
-  const Result<Config> chosen = ConfigUnder(plan, config);
-  REQUIRE(chosen.ok());
-  CHECK(chosen->train.epochs == 5);
-  CHECK(chosen->train.schedule_epochs == 8);
-  CHECK(chosen->train.cooldown_epochs == 2);
-  CHECK(chosen->train.learning_rate == 0.5f);
+  const Config chosen = Ok(ConfigUnder(plan, config));
+  CHECK(chosen.train.epochs == 5);
+  CHECK(chosen.train.schedule_epochs == 8);
+  CHECK(chosen.train.cooldown_epochs == 2);
+  CHECK(chosen.train.learning_rate == 0.5f);
   config.train.learning_rate = 0.25f;
   CHECK(ConfigUnder(plan, config)->train.learning_rate == 0.25f);
 }
@@ -47,11 +48,10 @@ TEST_CASE("slot plan: growth fits the run") {
   plan.growth = {1, 20, 10, 5, {}, {}, {10}};
   CHECK(ConfigUnder(plan, config).error().message == "it has ids that the model lacks");
   plan.growth.labels_gone = {9};
-  const Result<Config> grown = ConfigUnder(plan, config);
-  REQUIRE(grown.ok());
-  CHECK(grown->model.features == 20);
-  CHECK(grown->model.labels == 10);
-  CHECK(grown->train.epoch_samples == 5);
+  const Config grown = Ok(ConfigUnder(plan, config));
+  CHECK(grown.model.features == 20);
+  CHECK(grown.model.labels == 10);
+  CHECK(grown.train.epoch_samples == 5);
 }
 
 }  // namespace dslide

@@ -5,25 +5,18 @@
 #include <set>
 
 #include "common/run/slot_plan.h"
+#include "tests/support/hex.h"
 #include "tests/support/tickets.h"
 
 namespace dslide::tickets_test {
 namespace {
 
+using testing::Hex;
 using testing::kReceiptKey;
 using testing::TicketKey;
 
 constexpr Incarnation kWorker{5}, kServer{9};
 constexpr BatchId kBatch{1, 2, 3};
-
-std::string Hex(const Bytes& bytes) {
-  std::string text;
-  for (const uint8_t byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
-}
 
 // By other implementations (pyca/cryptography, and one of SipHash), of the bytes that PROTOCOL.md
 // names.
@@ -37,7 +30,7 @@ TEST_CASE("tickets and receipts: their bytes stay as they are") {
   CHECK(ReceiptOf(kReceiptKey, kServer, kWorker, 4, LeaseKind::kTrain, kBatch, 2.5) ==
         0x5af0a68cc008ac77);
   const HashKey own = ReceiptKeyOf(kReceiptKey, kServer);
-  CHECK(Hex(Bytes(own.begin(), own.end())) == "98b6c2114be98003fd90465d4f28f4df");
+  CHECK(Hex(own) == "98b6c2114be98003fd90465d4f28f4df");
 }
 
 TEST_CASE("tickets: another worker, batch, kind or key has another one") {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::run_place_test {
@@ -37,10 +38,9 @@ TEST_CASE_FIXTURE(Run, "run place: an address, a run directory, or the file in i
   for (const std::string& place :
        {std::string(kAddress), path, path + "/", file, "file://" + file, "file://" + path}) {
     CAPTURE(place);
-    const auto access = AccessTo(place, "", "worker");
-    REQUIRE(access.ok());
-    CHECK(access->address == kAddress);
-    CHECK_FALSE(access->curve);
+    const auto access = Ok(AccessTo(place, "", "worker"));
+    CHECK(access.address == kAddress);
+    CHECK_FALSE(access.curve);
   }
   const std::string before = fs::current_path().string();
   fs::current_path(directory.path());
@@ -63,10 +63,9 @@ TEST_CASE_FIXTURE(Run, "run place: of a run with keys that of the role, unless a
   write(directory.path() + "/own.key", own);
   for (const std::string& place : {path, file, "file://" + file, "file://" + path}) {
     CAPTURE(place);
-    const auto by_role = AccessTo(place, "", "worker");
-    REQUIRE(by_role.ok());
-    REQUIRE(by_role->curve);
-    CHECK(by_role->curve->own.public_key == worker.public_key);
+    const auto by_role = Ok(AccessTo(place, "", "worker"));
+    REQUIRE(by_role.curve);
+    CHECK(by_role.curve->own.public_key == worker.public_key);
     CHECK(AccessTo(place, directory.path() + "/own.key", "worker")->curve->own.public_key ==
           own.public_key);
     CHECK_FALSE(AccessTo(place, "", "server")->curve);

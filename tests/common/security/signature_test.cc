@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include <vector>
+#include <algorithm>
+
+#include "tests/support/hex.h"
 
 namespace dslide::signature_test {
 namespace {
@@ -10,13 +12,7 @@ namespace {
 template <typename Array>
 Array FromHex(const char* text) {
   Array bytes;
-  for (uint8_t& byte : bytes) {
-    const auto digit = [](char c) {
-      return static_cast<uint8_t>(c <= '9' ? c - '0' : c - 'a' + 10);
-    };
-    byte = static_cast<uint8_t>(digit(text[0]) << 4 | digit(text[1]));
-    text += 2;
-  }
+  std::ranges::copy(testing::FromHex(text), bytes.begin());
   return bytes;
 }
 

@@ -4,37 +4,21 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/base/temporary_directory.h"
-#include "common/text/preprocessor.h"
 #include "common/text/records/line_blocks.h"
+#include "tests/common/text/fitted.h"
 
 namespace dslide {
 namespace {
 
 using Vector = std::map<uint32_t, float>;
 
-class File {
- public:
-  explicit File(const std::string& text) : path_(directory_.path() + "/train.jsonl") {
-    std::ofstream(path_, std::ios::binary) << text;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  TemporaryDirectory directory_{"hashed-terms"};
-  std::string path_;
-};
-
 TextConfig Hashed(uint32_t bits) {
-  TextConfig config;
-  config.min_samples = 1;
-  config.max_share = 1;
+  TextConfig config = EveryTerm();
   config.hash_bits = bits;
   return config;
 }
@@ -43,20 +27,6 @@ TextConfig HashedWords(uint32_t bits) {
   TextConfig config = Hashed(bits);
   config.title = false;
   return config;
-}
-
-Preprocessor Fitted(const std::string& text, const TextConfig& config, size_t threads = 1) {
-  const File file(text);
-  Result<Preprocessor> fitted = Preprocessor::Fit(file.path(), config, threads);
-  REQUIRE_MESSAGE(fitted.ok(), (fitted.ok() ? "" : fitted.error().message));
-  return *std::move(fitted);
-}
-
-Preprocessor Extended(const Preprocessor& known, const std::string& text) {
-  const File file(text);
-  Result<Preprocessor> extended = known.Extend(file.path(), 2);
-  REQUIRE_MESSAGE(extended.ok(), (extended.ok() ? "" : extended.error().message));
-  return *std::move(extended);
 }
 
 Vector VectorOf(const Preprocessor& preprocessor, const Record& record) {
@@ -204,20 +174,16 @@ TEST_CASE("a sample has the labels already whose names have the features of its 
 }
 
 TEST_CASE("what does not go with hashes is refused") {
-  const File file(kThreeTexts);
+  const DataFile file(kThreeTexts);
   TextConfig config = Hashed(20);
   config.max_features = 1000;
-  const Result<Preprocessor> limited = Preprocessor::Fit(file.path(), config, 1);
-  REQUIRE(!limited.ok());
-  CHECK(limited.error().kind == ErrorKind::kBadInput);
-  CHECK(limited.error().message ==
+  CHECK(MessageOf(Preprocessor::Fit(file.path(), config, 1)) ==
         "text.max_features = 1000: text.hash_bits = 20 makes 1048576 features; leave one of the "
         "two keys out");
   config = Hashed(20);
   config.min_samples = 4;
-  const Result<Preprocessor> none = Preprocessor::Fit(file.path(), config, 1);
-  REQUIRE(!none.ok());
-  CHECK(none.error().message.find(": no word occurs in 4 samples or more") != std::string::npos);
+  CHECK(MessageOf(Preprocessor::Fit(file.path(), config, 1))
+            .find(": no word occurs in 4 samples or more") != std::string::npos);
 }
 
 }  // namespace

@@ -2,15 +2,12 @@
 // read.
 #include <doctest/doctest.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
-#include "common/base/random.h"
-#include "common/base/temporary_directory.h"
 #include "common/checkpoint/file_checksum.h"
 #include "common/data/whole_file.h"
-#include "common/text/preprocessor.h"
+#include "tests/common/text/fitted.h"
 
 namespace dslide {
 namespace {
@@ -20,22 +17,6 @@ constexpr const char* kTexts =
 {"title": "Boote", "text": "running boats und Bootsfahrten, Häuser", "labels": ["Boot"]}
 {"title": "houses of cards", "text": "the HOUSE was running along; schöne Wörter 東京の家", "labels": ["Haus", "cards ünd so"]}
 )";
-
-TextConfig EveryTerm() {
-  TextConfig config;
-  config.min_samples = 1;
-  config.max_share = 1;
-  return config;
-}
-
-Preprocessor Fitted(const TextConfig& config) {
-  const TemporaryDirectory directory("preprocessor-formats");
-  const std::string path = directory.path() + "/train.jsonl";
-  std::ofstream(path, std::ios::binary) << kTexts;
-  Result<Preprocessor> fitted = Preprocessor::Fit(path, config, 1);
-  REQUIRE_MESSAGE(fitted.ok(), (fitted.ok() ? "" : fitted.error().message));
-  return *std::move(fitted);
-}
 
 // A copy of `fitted` without the format of the training file, as earlier programs store it.
 Preprocessor WithoutFormat(const Preprocessor& fitted) {
@@ -67,17 +48,15 @@ Vector VectorOf(const Preprocessor& preprocessor) {
 // The file is of the last program that had format 1 only. Its configuration has all sections, so a
 // file of today may differ in keys that are not of the text.
 TEST_CASE("a preprocessor of format 1 is read, and made as before") {
-  const Result<std::string> bytes = ReadWholeFile(
-      std::string(DSLIDE_SOURCE_DIR) + "/tests/common/text/stored/format-1.preprocessor");
-  REQUIRE(bytes.ok());
-  CHECK(Xxh3(*bytes) == 15194388812614613685u);
-  const Result<Preprocessor> read = Preprocessor::FromBytes(*bytes, "p");
-  REQUIRE_MESSAGE(read.ok(), (read.ok() ? "" : read.error().message));
-  CHECK(read->vectorizer().config() == EveryTerm());
-  const Preprocessor fitted = Fitted(EveryTerm());
+  const std::string bytes = Ok(ReadWholeFile(std::string(DSLIDE_SOURCE_DIR) +
+                                             "/tests/common/text/stored/format-1.preprocessor"));
+  CHECK(Xxh3(bytes) == 15194388812614613685u);
+  const Preprocessor read = Ok(Preprocessor::FromBytes(bytes, "p"));
+  CHECK(read.vectorizer().config() == EveryTerm());
+  const Preprocessor fitted = Fitted(kTexts, EveryTerm());
   CHECK(fitted.config().format == TextFormat::kJson);
-  CHECK(WithoutFormat(fitted).ToBytes() == read->ToBytes());
-  CHECK(VectorOf(fitted) == VectorOf(*read));
+  CHECK(WithoutFormat(fitted).ToBytes() == read.ToBytes());
+  CHECK(VectorOf(fitted) == VectorOf(read));
   CHECK(VectorOf(fitted).ids.size() == 3);
   // A new key has to be left out: an earlier program refuses keys that it does not know, and a
   // stream that is resumed compares the checksum with that of its earlier run.
@@ -85,8 +64,8 @@ TEST_CASE("a preprocessor of format 1 is read, and made as before") {
   for (const char* key : {"\nstem =", "\nchars =", "\nhash_bits ="}) {
     CHECK(fitted.ToBytes().find(key) == std::string::npos);
   }
-  const size_t begin = bytes->find("[text]\n");
-  const std::string section = bytes->substr(begin, bytes->find("\n\n", begin) - begin);
+  const size_t begin = bytes.find("[text]\n");
+  const std::string section = bytes.substr(begin, bytes.find("\n\n", begin) - begin);
   CHECK(fitted.ToBytes().find(section + "\n\n") != std::string::npos);
 }
 
@@ -110,27 +89,26 @@ TEST_CASE("a preprocessor with options comes back, with the bytes that it always
     config.hash_bits = golden.hash_bits;
     CAPTURE(golden.stem);
     CAPTURE(golden.hash_bits);
-    const Preprocessor written = Fitted(config);
+    const Preprocessor written = Fitted(kTexts, config);
     const std::string before = WithoutFormat(written).ToBytes();
     CHECK(before.size() == golden.bytes);
     CHECK(Xxh3(before) == golden.checksum);
     config.format = TextFormat::kJson;
     const std::string bytes = written.ToBytes();
-    const Result<Preprocessor> read = Preprocessor::FromBytes(bytes, "p");
-    REQUIRE(read.ok());
-    CHECK(read->vectorizer().config() == config);
-    CHECK(read->num_features() == written.num_features());
-    CHECK(read->label_names() == written.label_names());
-    CHECK(VectorOf(*read) == VectorOf(written));
-    CHECK(read->ToBytes() == bytes);
+    const Preprocessor read = Ok(Preprocessor::FromBytes(bytes, "p"));
+    CHECK(read.vectorizer().config() == config);
+    CHECK(read.num_features() == written.num_features());
+    CHECK(read.label_names() == written.label_names());
+    CHECK(VectorOf(read) == VectorOf(written));
+    CHECK(read.ToBytes() == bytes);
   }
 }
 
-TEST_CASE("a preprocessor with options that is damaged is an error or another one") {
+TEST_CASE("a preprocessor with options that is damaged is an error") {
   TextConfig config = EveryTerm();
   config.stem = "german";
   config.hash_bits = 10;
-  const std::string bytes = Fitted(config).ToBytes();
+  const std::string bytes = Fitted(kTexts, config).ToBytes();
   const auto read = [&](const std::string& what, const std::string& now) {
     std::string damaged = bytes;
     REQUIRE(damaged.find(what) != std::string::npos);
@@ -145,13 +123,6 @@ TEST_CASE("a preprocessor with options that is damaged is an error or another on
   CHECK(read("hash_bits = 10", "hash_bits = 0 ").starts_with("p: damaged"));
   CHECK(
       read("stem = german", "stem = gorman").starts_with("p:10: text.stem = gorman: must be off"));
-  Random random(1);
-  for (int round = 0; round < 3000; ++round) {
-    std::string damaged = bytes;
-    damaged[random.Below(damaged.size())] = static_cast<char>(random.Below(256));
-    const Result<Preprocessor> result = Preprocessor::FromBytes(damaged, "p");
-    if (result.ok()) VectorOf(*result);
-  }
 }
 
 }  // namespace

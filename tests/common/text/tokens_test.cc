@@ -2,10 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include <fstream>
-
 #include "common/text/samples.h"
-#include "tests/support/temp_directory.h"
+#include "tests/support/data_file.h"
+#include "tests/support/results.h"
 
 namespace dslide::tokens_test {
 namespace {
@@ -32,15 +31,6 @@ std::vector<std::string> TokensOf(const TextConfig& config, std::string_view lin
   return tokens;
 }
 
-class TokenFile {
- public:
-  explicit TokenFile(const std::string& text) { std::ofstream(path(), std::ios::binary) << text; }
-  std::string path() const { return directory_.path() + "/lines.txt"; }
-
- private:
-  TempDirectory directory_;
-};
-
 TEST_CASE("tokens: words are lower-case runs of letters, items what blanks separate") {
   CHECK(TokensOf(Words(), "The cat's Häuser, 3 of them.") ==
         std::vector<std::string>{"the", "cat", "s", "häuser", "3", "of", "them"});
@@ -54,7 +44,7 @@ TEST_CASE("tokens: words are lower-case runs of letters, items what blanks separ
 }
 
 TEST_CASE("tokens: the most frequent first, equal ones by name, rare ones left out") {
-  const TokenFile file("b a c\nc c b\n\nd\n");
+  const DataFile file("b a c\nc c b\n\nd\n");
   for (const size_t threads : {1u, 3u}) {
     CHECK(*CountTokens(file.path(), Words(), threads) ==
           std::vector<std::string>{"c", "b", "a", "d"});
@@ -71,9 +61,9 @@ TEST_CASE("tokens: the most frequent first, equal ones by name, rare ones left o
   CHECK(CountTokens(file.path(), config, 1)->size() == 4);
   config.max_features = 1;
   CHECK(*CountTokens(file.path(), config, 1) == std::vector<std::string>{"c"});
-  const TokenFile none("... --\n");
+  const DataFile none("... --\n");
   CHECK(CountTokens(none.path(), Words(), 1).error().message == none.path() + ": has no word");
-  const TokenFile bad("a\nb \xc3\n");
+  const DataFile bad("a\nb \xc3\n");
   const std::string message = CountTokens(bad.path(), Words(), 2).error().message;
   CHECK(message.starts_with(bad.path() + ":2: 'b \\xc3' is not UTF-8"));
 }
@@ -81,67 +71,62 @@ TEST_CASE("tokens: the most frequent first, equal ones by name, rare ones left o
 TEST_CASE("tokens: a line of many megabytes is cut at blanks") {
   std::string text;
   for (int i = 0; i < 500'000; ++i) text += "word" + std::to_string(i % 7) + " ";
-  const TokenFile file(text + "\nnext\n");
+  const DataFile file(text + "\nnext\n");
   const std::vector<std::string> names = *CountTokens(file.path(), Words(), 2);
   CHECK(names.size() == 8);
-  const Result<ReadTokens> read = NumberTokens(
+  const ReadTokens read = Ok(NumberTokens(
       file.path(), Words(),
       [&](std::string_view token) {
         return static_cast<uint32_t>(std::ranges::find(names, token) - names.begin());
       },
-      2);
-  REQUIRE(read.ok());
+      2));
   // 3 MB in parts of at most 1 MiB, and the next line.
-  CHECK(std::ranges::count(read->ids, TokenSamples::kLineEnd) == 4);
-  CHECK(read->ids.size() == 500'001 + 4);
+  CHECK(std::ranges::count(read.ids, TokenSamples::kLineEnd) == 4);
+  CHECK(read.ids.size() == 500'001 + 4);
 }
 
 TEST_CASE("tokens: a line of many megabytes without blanks is cut between characters") {
   std::string text = "a";  // so that a character of three bytes lies across each megabyte
   while (text.size() < size_t{3} << 20) text += "\xe5\xad\x97";
-  const TokenFile file(text + "\n");
+  const DataFile file(text + "\n");
   CHECK(CountTokens(file.path(), Words(), 2).ok());
 }
 
 TEST_CASE("tokens: a training file, its model and another file for it") {
-  const TokenFile file("a b c a\nb a\nrare\n");
+  const DataFile file("a b c a\nb a\nrare\n");
   TextConfig config = Words();
   config.min_count = 2;
   config.window = 1;
   config.subsample = 0;
-  const Result<TrainingSamples> loaded = LoadTrainingSamples(file.path(), {config, 1, nullptr});
-  REQUIRE_MESSAGE(loaded.ok(), (loaded.ok() ? "" : loaded.error().message));
-  CHECK(loaded->data.size() == 5);
-  CHECK(loaded->data.num_features() == 2);
-  CHECK(loaded->data.num_labels() == 2);
-  REQUIRE(loaded->notes.size() == 1);
-  CHECK(loaded->notes[0] == file.path() +
-                                ": 2 of 7 words left out, which are rare (text.min_count, "
-                                "text.max_features)");
+  const TrainingSamples loaded = Ok(LoadTrainingSamples(file.path(), {config, 1, nullptr}));
+  CHECK(loaded.data.size() == 5);
+  CHECK(loaded.data.num_features() == 2);
+  CHECK(loaded.data.num_labels() == 2);
+  REQUIRE(loaded.notes.size() == 1);
+  CHECK(loaded.notes[0] == file.path() +
+                               ": 2 of 7 words left out, which are rare (text.min_count, "
+                               "text.max_features)");
 
-  const Result<Preprocessor> read = Preprocessor::FromBytes(loaded->preprocessor->ToBytes(), "p");
-  REQUIRE_MESSAGE(read.ok(), (read.ok() ? "" : read.error().message));
-  CHECK(read->config() == config);
-  CHECK(read->label_names() == std::vector<std::string>{"a", "b"});
-  CHECK(read->ToBytes() == loaded->preprocessor->ToBytes());
-  CHECK(read->TokenId("b") == 1);
-  CHECK(read->TokenId("rare") == std::nullopt);
+  const Preprocessor read = Ok(Preprocessor::FromBytes(loaded.preprocessor->ToBytes(), "p"));
+  CHECK(read.config() == config);
+  CHECK(read.label_names() == std::vector<std::string>{"a", "b"});
+  CHECK(read.ToBytes() == loaded.preprocessor->ToBytes());
+  CHECK(read.TokenId("b") == 1);
+  CHECK(read.TokenId("rare") == std::nullopt);
 
-  const TokenFile test("A unknown B\n\nb\n");
-  const ModelInput model{&*read, {2, 2}};
-  const Result<LoadedSamples> stored = LoadSamples(test.path(), model);
-  REQUIRE(stored.ok());
-  REQUIRE(stored->data.size() == 3);
-  CHECK(stored->data[0].labels[0] == 1);
-  CHECK(stored->data[2].labels.empty());
+  const DataFile test("A unknown B\n\nb\n");
+  const ModelInput model{&read, {2, 2}};
+  const LoadedSamples stored = Ok(LoadSamples(test.path(), model));
+  REQUIRE(stored.data.size() == 3);
+  CHECK(stored.data[0].labels[0] == 1);
+  CHECK(stored.data[2].labels.empty());
 
   // Whole lines to predict, all samples to evaluate.
   for (const auto& [lines, samples] :
        {std::pair{SampleReader::Lines::kWhole, 3}, std::pair{SampleReader::Lines::kExpanded, 3}}) {
-    Result<SampleReader> reader = SampleReader::Open(test.path(), model, false, lines);
-    REQUIRE(reader.ok());
+    SampleReader reader = Ok(SampleReader::Open(test.path(), model, false, lines));
     int count = 0;
-    for (auto sample = *reader->Next(); sample; sample = *reader->Next()) ++count;
+    for (auto sample = *reader.Next(); sample; sample = *reader.Next()) ++count;
     CHECK(count == samples);
   }
   Result<SampleReader> reader = SampleReader::Open(test.path(), model);
@@ -149,7 +134,7 @@ TEST_CASE("tokens: a training file, its model and another file for it") {
 }
 
 TEST_CASE("tokens: keys that do not go together") {
-  const TokenFile file("a b\n");
+  const DataFile file("a b\n");
   TextConfig config = Sessions();
   CHECK(
       LoadTrainingSamples(file.path(), {config, 2, nullptr}).error().message ==

@@ -8,6 +8,7 @@
 #include "common/wire/messages.h"
 #include "common/wire/wire_arrays.h"
 #include "tests/common/wire/malformed.h"
+#include "tests/support/results.h"
 
 namespace dslide::messages_arrays_test {
 namespace {
@@ -100,9 +101,8 @@ TEST_CASE("malformed: matrices with a bitmap") {
 }
 
 TEST_CASE("malformed: matrices in int8") {
-  const Result<Message> good = Decode(WithInt8(2, 2, {1, 0xff, 0x80, 127}, {0.5f, 2.0f}));
-  REQUIRE(good.ok());
-  CHECK(InFloats(std::get<EmbedReply>(good->body).partial).data ==
+  const Message good = Ok(Decode(WithInt8(2, 2, {1, 0xff, 0x80, 127}, {0.5f, 2.0f})));
+  CHECK(InFloats(std::get<EmbedReply>(good.body).partial).data ==
         std::vector{0.5f, -0.5f, -256.0f, 254.0f});
   CHECK(Decode(WithInt8(1, 10, {1, 2, 3}, {0.5f}, {0x81, 0x02})).ok());
   CHECK(Decode(WithInt8(2, 0, {}, {0, 0})).ok());
@@ -134,9 +134,8 @@ TEST_CASE("malformed: sparse rows in int8") {
     return WithRows(std::move(lengths), {5, 6, 7}, std::move(values), wire::Precision::Int8,
                     std::move(scales));
   };
-  const Result<Message> good = Decode(with({2, 0, 1}, {1, 0xfe, 3}, {0.5f, 0, 2.0f}));
-  REQUIRE(good.ok());
-  CHECK(std::get<EmbedRequest>(good->body).features.values == std::vector{0.5f, -1.0f, 6.0f});
+  const Message good = Ok(Decode(with({2, 0, 1}, {1, 0xfe, 3}, {0.5f, 0, 2.0f})));
+  CHECK(std::get<EmbedRequest>(good.body).features.values == std::vector{0.5f, -1.0f, 6.0f});
   CHECK(Decode(with({2, 0, 1}, {}, {})).ok());
   ExpectRefused(with({2, 0, 1}, {1, 2, 3}, {1, 1}), {"features.scales", "2", "3"});
   ExpectRefused(with({2, 0, 1}, {1, 2, 3}, {}), {"features.scales", "0", "3"});
@@ -163,9 +162,8 @@ TEST_CASE("malformed: sparse rows") {
 }
 
 TEST_CASE("malformed: gaps that are no ids") {
-  const Result<Message> good = Decode(WithGaps({2, 0, 1}, {0x05, 0x80, 0x01, 0x07}));
-  REQUIRE(good.ok());
-  CHECK(std::get<EmbedRequest>(good->body).features.ids == std::vector<uint32_t>{5, 133, 7});
+  const Message good = Ok(Decode(WithGaps({2, 0, 1}, {0x05, 0x80, 0x01, 0x07})));
+  CHECK(std::get<EmbedRequest>(good.body).features.ids == std::vector<uint32_t>{5, 133, 7});
   CHECK(Decode(WithGaps({1}, {0xff, 0xff, 0xff, 0xff, 0x0f})).ok());                   // 2^32 - 1
   ExpectRefused(WithGaps({1}, {0x80, 0x80, 0x80, 0x80, 0x10}), {"features", "gaps"});  // 2^32
   ExpectRefused(WithGaps({2}, {0xff, 0xff, 0xff, 0xff, 0x0f, 0x01}), {"features", "gaps"});

@@ -1,16 +1,16 @@
-// Messages in int8: what the rounding keeps, and what a training batch weighs.
+// Messages in int8: what the rounding keeps.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "common/base/random.h"
 #include "common/run/combine.h"
 #include "common/wire/messages.h"
 #include "common/wire/wire_arrays.h"
 #include "tests/support/random_messages.h"
+#include "tests/support/results.h"
 
 namespace dslide::messages_int8_test {
 namespace {
@@ -19,9 +19,8 @@ constexpr WirePrecision kInt8 = WirePrecision::kInt8;
 
 template <typename T>
 T Received(T body, WirePrecision precision = kInt8) {
-  Result<Message> decoded = Decode(Encode({{}, std::move(body)}, precision));
-  REQUIRE_MESSAGE(decoded.ok(), decoded.error().message);
-  return std::get<T>(decoded->body);
+  Message decoded = Ok(Decode(Encode({{}, std::move(body)}, precision)));
+  return std::get<T>(decoded.body);
 }
 
 // Normal numbers whose rows differ in size by up to 1,000; `kept` of them, the others 0.
@@ -231,74 +230,6 @@ TEST_CASE("int8: feature values are rounded with a scale for each row") {
   }
   CHECK(std::abs(sent.values[2] - 100.0f) < 0.01f);
   CHECK(sent.values[3] < 0);
-}
-
-constexpr uint32_t kSamples = 256;
-constexpr uint32_t kHidden = 128;
-constexpr uint32_t kFeatures = 135'909;
-constexpr uint32_t kLabels = 670'091;
-
-SparseRows AscendingRows(uint32_t ids_a_row, uint32_t ids, bool with_bias, Random* random) {
-  SparseRows rows;
-  for (uint32_t i = 0; i < kSamples; ++i) {
-    std::vector<uint32_t> row(ids_a_row);
-    for (uint32_t& id : row) id = static_cast<uint32_t>(random->Below(ids));
-    std::sort(row.begin(), row.end());
-    if (with_bias) row.push_back(ids);
-    rows.ids.insert(rows.ids.end(), row.begin(), row.end());
-    rows.EndRow();
-  }
-  return rows;
-}
-
-// All requests and replies of one batch with one server, in bytes a sample: 75 features with values
-// like tf-idf, and the bias; 5 labels; dropout leaves out 20 % of the hidden units, relu half of
-// the others.
-double BytesASample(WirePrecision precision) {
-  Random random(8);
-  SparseRows features = AscendingRows(75, kFeatures, true, &random);
-  for (size_t i = 0; i < features.ids.size(); ++i) {
-    const bool bias = features.ids[i] == kFeatures;
-    features.values.push_back(bias ? 1.0f : static_cast<float>(0.02 + 0.3 * random.Uniform()));
-  }
-  const auto matrix = [&](double kept, bool positive) {
-    Matrix m(kSamples, kHidden);
-    for (float& x : m.data) {
-      if (random.Uniform() < kept) x = static_cast<float>(random.Normal());
-      if (positive) x = std::abs(x);
-    }
-    return m;
-  };
-  const auto floats = [&] {
-    std::vector<float> result(kSamples);
-    for (float& x : result) x = static_cast<float>(random.Normal());
-    return result;
-  };
-  const BatchId batch{3, 17, 5};
-  const std::vector<uint32_t> totals(kSamples, 5);
-  const ActiveReply statistics{floats(), std::vector<float>(kSamples, 1.0f),
-                               floats(), std::vector<uint32_t>(kSamples, 7000),
-                               {},       7000,
-                               {}};
-  const Body bodies[] = {
-      EmbedPush{batch, matrix(0.4, false), EmbedRequest{batch, true, std::move(features)}},
-      EmbedReply{matrix(0.8, false)},
-      ActiveQuery{batch, matrix(0.4, true), AscendingRows(5, kLabels, false, &random), totals, 0,
-                  true},
-      GradientReply{matrix(0.4, false), statistics}};
-  size_t bytes = 0;
-  for (const Body& body : bodies) {
-    const Envelope envelope{RunId{random.Next()}, Incarnation{random.Next()}, 12345, 12344, 1};
-    bytes += Encode({envelope, body}, precision).size();
-  }
-  return static_cast<double>(bytes) / kSamples;
-}
-
-TEST_CASE("int8: bytes of a training batch") {
-  const double int8 = BytesASample(WirePrecision::kInt8);
-  const double bf16 = BytesASample(WirePrecision::kBf16);
-  CHECK(int8 < 600);  // 591
-  CHECK(bf16 < 920);  // 904
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "common/run/combine.h"
 #include "tests/support/hex.h"
 #include "tests/support/random_messages.h"
+#include "tests/support/results.h"
 
 namespace dslide::messages_test {
 namespace {
@@ -19,9 +20,8 @@ using testing::Hex;
 // The body of `message` after a trip over the wire.
 template <typename T>
 T Sent(T body, WirePrecision precision) {
-  Result<Message> decoded = Decode(Encode({{}, std::move(body)}, precision));
-  REQUIRE_MESSAGE(decoded.ok(), decoded.error().message);
-  return std::get<T>(decoded->body);
+  Message decoded = Ok(Decode(Encode({{}, std::move(body)}, precision)));
+  return std::get<T>(decoded.body);
 }
 
 Matrix WithNonzeros(uint32_t rows, uint32_t cols, size_t nonzeros) {
@@ -37,10 +37,9 @@ TEST_CASE("messages: every kind survives the round trip in both precisions") {
       for (size_t kind = 0; kind < testing::RandomMessages::kKinds; ++kind) {
         const Message message = messages.Next(kind);
         CAPTURE(BodyName(message.body));
-        const Result<Message> decoded = Decode(Encode(message, precision));
-        REQUIRE_MESSAGE(decoded.ok(), decoded.error().message);
-        CHECK(decoded->envelope == message.envelope);
-        CHECK(decoded->body == message.body);
+        const Message decoded = Ok(Decode(Encode(message, precision)));
+        CHECK(decoded.envelope == message.envelope);
+        CHECK(decoded.body == message.body);
       }
     }
   }
@@ -84,34 +83,6 @@ TEST_CASE("messages: how to rank survives the round trip") {
     const TopKRequest request{Matrix(1, 2), 3, search, {}, 0.75f};
     CHECK(Sent(request, WirePrecision::kFp32) == request);
   }
-}
-
-TEST_CASE("messages: what recovery needs survives the round trip") {
-  const auto survives = [](const auto& body) {
-    for (const WirePrecision precision : {WirePrecision::kFp32, WirePrecision::kInt8}) {
-      CHECK(Sent(body, precision) == body);
-    }
-  };
-  Join join;
-  join.role = Role::kServer;
-  join.plan_version = 0xffffffff;
-  survives(join);
-  survives(Plan{7, {{"a", "tcp://a", {0xfedcba9876543210}}, {"b", "", {}}}, {0, 1}, "/c/step-4"});
-  survives(CheckpointRequest{"step-4", "/c/step-4", 1ull << 40, {"step-2", "", "step-3"}});
-  CheckpointDone done{"step-4", "", "shard-7-1", 10, 1ull << 40, {{"1.sst", 5, ~0ull}, {}}};
-  done.written_bytes = 1ull << 33;
-  done.stall_us = 20'000;
-  survives(done);
-  done.error = "3 steps are committed, not 4";
-  done.retry = true;
-  survives(done);
-  survives(ErrorReply{ErrorCode::kFenced, "begin a new life"});
-}
-
-TEST_CASE("messages: body names are the schema's") {
-  CHECK(BodyName(Join()) == "Join");
-  CHECK(BodyName(ActiveQuery()) == "ActiveQuery");
-  CHECK(BodyName(ErrorReply()) == "ErrorReply");
 }
 
 // A change here is a change of the protocol: older and newer processes then no longer understand
@@ -344,10 +315,9 @@ TEST_CASE("messages: golden bytes") {
   for (const Golden& golden : goldens) {
     CAPTURE(BodyName(golden.message.body));
     CHECK(Hex(Encode(golden.message, golden.precision)) == golden.hex);
-    const Result<Message> decoded = Decode(FromHex(golden.hex));
-    REQUIRE(decoded.ok());
-    CHECK(decoded->envelope == golden.message.envelope);
-    CHECK(decoded->body == golden.message.body);
+    const Message decoded = Ok(Decode(FromHex(golden.hex)));
+    CHECK(decoded.envelope == golden.message.envelope);
+    CHECK(decoded.body == golden.message.body);
   }
 }
 
@@ -409,9 +379,8 @@ TEST_CASE("messages: a buffer need not be aligned") {
   for (size_t shift = 0; shift < 8; ++shift) {
     Bytes shifted(shift, 0);
     shifted.insert(shifted.end(), bytes.begin(), bytes.end());
-    const Result<Message> decoded = Decode(std::span(shifted).subspan(shift));
-    REQUIRE(decoded.ok());
-    CHECK(decoded->body == message.body);
+    const Message decoded = Ok(Decode(std::span(shifted).subspan(shift)));
+    CHECK(decoded.body == message.body);
   }
 }
 

@@ -175,28 +175,30 @@ TEST_CASE("measures: of a perfect ranking they are 1, but for P where labels are
 }
 
 TEST_CASE("measures: P, nDCG and PSP are those of the evaluation while training") {
-  const InversePropensities propensities = PowersOfTwo();
-  RankingEvaluator evaluator(propensities);
-  MeasureAccumulator accumulator({1, 2, 3, 4, 5}, propensities, {});
-  Random random(17);
-  for (int i = 0; i < 200; ++i) {
-    Ids ranked = {0, 1, 2, 3, 4, 5, 6, 7}, labels;
-    for (size_t end = ranked.size(); end > 1; --end) {
-      std::swap(ranked[end - 1], ranked[random.Below(end)]);
+  for (const InversePropensities& propensities : {PowersOfTwo(), InversePropensities()}) {
+    RankingEvaluator evaluator(propensities);
+    MeasureAccumulator accumulator({1, 2, 3, 4, 5}, propensities, {});
+    Random random(17);
+    for (uint64_t samples = 0; samples <= 200; ++samples) {
+      const RankingMetrics expected = evaluator.Result();
+      const Measures measures = accumulator.Result();
+      CHECK(expected.samples == samples);
+      for (size_t c = 0; c < kMaxMetricK; ++c) {
+        CHECK(measures.at[c].precision == Near(expected.precision[c]));
+        CHECK(measures.at[c].ndcg == Near(expected.ndcg[c]));
+        CHECK(measures.at[c].propensity_precision == Near(expected.propensity_precision[c]));
+      }
+      Ids ranked = {0, 1, 2, 3, 4, 5, 6, 7}, labels;
+      for (size_t end = ranked.size(); end > 1; --end) {
+        std::swap(ranked[end - 1], ranked[random.Below(end)]);
+      }
+      ranked.resize(random.Below(9));
+      for (uint32_t label = 0; label < 8; ++label) {
+        if (random.Below(3) == 0) labels.push_back(label);
+      }
+      evaluator.Add(ranked, labels);
+      accumulator.Add(ranked, labels);
     }
-    ranked.resize(random.Below(9));
-    for (uint32_t label = 0; label < 8; ++label) {
-      if (random.Below(3) == 0) labels.push_back(label);
-    }
-    evaluator.Add(ranked, labels);
-    accumulator.Add(ranked, labels);
-  }
-  const RankingMetrics expected = evaluator.Result();
-  const Measures measures = accumulator.Result();
-  for (size_t c = 0; c < kMaxMetricK; ++c) {
-    CHECK(measures.at[c].precision == Near(expected.precision[c]));
-    CHECK(measures.at[c].ndcg == Near(expected.ndcg[c]));
-    CHECK(measures.at[c].propensity_precision == Near(expected.propensity_precision[c]));
   }
 }
 

@@ -1,77 +1,52 @@
 // Matrices that Debian's scipy wrote (scipy/make.py), and damage to them.
 #include <doctest/doctest.h>
-#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "common/base/random.h"
 #include "common/data/numbers/matrix_reader.h"
 #include "common/data/numbers/npz_archive.h"
 #include "common/data/numbers/npz_writer.h"
+#include "tests/common/data/numbers/number_samples.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::npz_test {
 namespace {
 
-namespace fs = std::filesystem;
-
-using Samples = std::vector<std::string>;
-
 std::string Scipy(const std::string& name) {
   return std::string(DSLIDE_SOURCE_DIR) + "/tests/common/data/numbers/scipy/" + name;
 }
 
-std::string BytesOf(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+namespace fs = std::filesystem;
 
-// "labels|features|values" of each sample, or the error.
 Result<Samples> Read(const std::string& features, const std::string& labels = "") {
-  Result<MatrixReader> reader = MatrixReader::Open({{features}, labels});
-  DSLIDE_RETURN_IF_ERROR(reader);
-  Samples samples;
-  while (true) {
-    const Result<std::optional<SampleView>> next = reader->Next();
-    DSLIDE_RETURN_IF_ERROR(next);
-    if (!*next) return samples;
-    samples.push_back(fmt::format("{}|{}|{}", fmt::join((*next)->labels, ","),
-                                  fmt::join((*next)->features, ","),
-                                  fmt::join((*next)->values, ",")));
-  }
+  return AllSamples(MatrixReader::Open({{features}, labels}));
 }
 
 std::string ErrorOf(const std::string& features, const std::string& labels = "") {
-  const Result<Samples> read = Read(features, labels);
-  REQUIRE_FALSE(read.ok());
-  CHECK(read.error().kind == ErrorKind::kBadInput);
-  CHECK(read.error().message.find('\n') == std::string::npos);
-  return read.error().message;
+  return MessageOf(Read(features, labels));
 }
 
 TEST_CASE("npz: matrices that scipy wrote, of any types, compressed or not") {
   const Samples expected = {"0,2|0,3|0.5,-2", "||", "1|1,2|0.001,7"};
   for (const char* features : {"features64.npz", "features32.npz"}) {
     for (const char* labels : {"labels-bool.npz", "labels-int64.npz"}) {
-      const Result<Samples> read = Read(Scipy(features), Scipy(labels));
-      REQUIRE_MESSAGE(read.ok(), (read.ok() ? "" : read.error().message));
-      CHECK(*read == expected);
+      const Samples read = Ok(Read(Scipy(features), Scipy(labels)));
+      CHECK(read == expected);
     }
   }
-  const Result<MatrixReader> reader = MatrixReader::Open({{Scipy("features64.npz")}, ""});
-  REQUIRE(reader.ok());
-  CHECK(reader->header().num_samples == 3);
-  CHECK(reader->header().num_features == 4);
-  CHECK(reader->header().num_labels == 0);
-  CHECK(reader->description() == "npz");
+  const MatrixReader reader = Ok(MatrixReader::Open({{Scipy("features64.npz")}, ""}));
+  CHECK(reader.header().num_samples == 3);
+  CHECK(reader.header().num_features == 4);
+  CHECK(reader.header().num_labels == 0);
+  CHECK(reader.description() == "npz");
 }
 
 TEST_CASE("npz: entries in any order, twice, and zeros") {
-  const Result<Samples> read = Read(Scipy("unsorted.npz"), Scipy("unsorted.npz"));
-  REQUIRE(read.ok());
-  CHECK(*read == Samples{"0,3|0,3|2,5", "|1|0"});  // a zero is a feature, and no label
+  const Samples read = Ok(Read(Scipy("unsorted.npz"), Scipy("unsorted.npz")));
+  CHECK(read == Samples{"0,3|0,3|2,5", "|1|0"});  // a zero is a feature, and no label
 }
 
 TEST_CASE("npz: what does not fit is named") {
@@ -96,8 +71,7 @@ TEST_CASE("npz: a file that is cut anywhere, or has a changed byte, is refused o
   Random random(7);
   for (const char* name : {"features64.npz", "features32.npz"}) {
     const std::string good = BytesOf(Scipy(name));
-    const Result<Samples> expected = Read(Scipy(name));
-    REQUIRE(expected.ok());
+    const Samples expected = Ok(Read(Scipy(name)));
     for (size_t size = 0; size < good.size(); size += 7) {
       std::ofstream(path, std::ios::binary) << good.substr(0, size);
       CHECK(ErrorOf(path).starts_with(path + ": "));
@@ -107,7 +81,7 @@ TEST_CASE("npz: a file that is cut anywhere, or has a changed byte, is refused o
       bad[random.Below(bad.size())] = static_cast<char>(random.Below(256));
       std::ofstream(path, std::ios::binary) << bad;
       const Result<Samples> read = Read(path);
-      if (read.ok()) CHECK(*read == *expected);
+      if (read.ok()) CHECK(*read == expected);
     }
   }
 }
@@ -116,26 +90,22 @@ TEST_CASE("npz: what the writer wrote is read again, and leaves no other file") 
   const TempDirectory directory;
   const std::string path = directory.path() + "/x.npz";
   for (const uint32_t columns : {6u, 4294967295u}) {
-    Result<NpzWriter> writer = NpzWriter::Create(path);
-    REQUIRE(writer.ok());
+    NpzWriter writer = Ok(NpzWriter::Create(path));
     const std::vector<uint32_t> ids = {0, columns - 1};
     const std::vector<float> values = {0.1f, -3.0f};
-    writer->AddRow(ids, values);
-    writer->AddRow({}, {});
-    writer->AddRow(std::span(ids).first(1), std::span(values).first(1));
-    REQUIRE(writer->Finish(columns).ok());
-    const Result<Samples> read = Read(path);
-    REQUIRE_MESSAGE(read.ok(), (read.ok() ? "" : read.error().message));
-    CHECK(*read == Samples{fmt::format("|0,{}|0.1,-3", columns - 1), "||", "|0|0.1"});
+    writer.AddRow(ids, values);
+    writer.AddRow({}, {});
+    writer.AddRow(std::span(ids).first(1), std::span(values).first(1));
+    REQUIRE(writer.Finish(columns).ok());
+    const Samples read = Ok(Read(path));
+    CHECK(read == Samples{fmt::format("|0,{}|0.1,-3", columns - 1), "||", "|0|0.1"});
   }
   {
     const Result<NpzWriter> dropped = NpzWriter::Create(directory.path() + "/dropped.npz");
     REQUIRE(dropped.ok());
   }
   CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 1);
-  const Result<NpzWriter> nowhere = NpzWriter::Create(directory.path() + "/none/x.npz");
-  REQUIRE_FALSE(nowhere.ok());
-  CHECK(nowhere.error().message ==
+  CHECK(MessageOf(NpzWriter::Create(directory.path() + "/none/x.npz")) ==
         directory.path() + "/none: cannot create a temporary file: No such file or directory");
 }
 

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/common/data/numbers/number_samples.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::number_file_test {
@@ -25,33 +27,19 @@ class Folder {
 };
 
 // "labels|features|values" of each sample.
-std::vector<std::string> Read(const std::string& path, std::optional<ModelSize> model = {}) {
-  Result<NumberFile> file = NumberFile::Open(path);
-  REQUIRE_MESSAGE(file.ok(), (file.ok() ? "" : file.error().message));
-  const Result<Dataset> data = ReadNumbers(&*file, model);
-  REQUIRE_MESSAGE(data.ok(), (data.ok() ? "" : data.error().message));
-  std::vector<std::string> samples;
-  for (size_t i = 0; i < data->size(); ++i) {
-    const SampleView s = (*data)[i];
-    samples.push_back(fmt::format("{}|{}|{}", fmt::join(s.labels, ","), fmt::join(s.features, ","),
-                                  fmt::join(s.values, ",")));
-  }
+Samples Read(const std::string& path, std::optional<ModelSize> model = {}) {
+  NumberFile file = Ok(NumberFile::Open(path));
+  const Dataset data = Ok(ReadNumbers(&file, model));
+  Samples samples;
+  for (size_t i = 0; i < data.size(); ++i) samples.push_back(SampleText(data[i]));
   return samples;
 }
 
 std::string ErrorOf(const std::string& path) {
   Result<NumberFile> file = NumberFile::Open(path);
-  if (!file.ok()) {
-    CHECK(file.error().kind == ErrorKind::kBadInput);
-    return file.error().message;
-  }
-  const Result<Dataset> data = ReadNumbers(&*file, std::nullopt);
-  REQUIRE_FALSE(data.ok());
-  CHECK(data.error().kind == ErrorKind::kBadInput);
-  return data.error().message;
+  if (!file.ok()) return MessageOf(file);
+  return MessageOf(ReadNumbers(&*file, std::nullopt));
 }
-
-using Samples = std::vector<std::string>;
 
 TEST_CASE("number files: formats are recognised by their first line") {
   CHECK(IsNumbersHeader(" 3 10  5"));
@@ -80,14 +68,12 @@ TEST_CASE("LIBSVM: samples, and sizes by the greatest ids") {
       "0\r\n"
       "2 9:1e-3");
   CHECK(Read(path) == Samples{"1,3|0,7|0.5,2", "|4|1", "0||", "2|9|0.001"});
-  Result<NumberFile> file = NumberFile::Open(path);
-  REQUIRE(file.ok());
-  CHECK(file->format() == NumberFormat::kLibsvm);
-  CHECK(file->header() == nullptr);
-  const Result<Dataset> data = ReadNumbers(&*file, std::nullopt);
-  REQUIRE(data.ok());
-  CHECK(data->num_features() == 10);
-  CHECK(data->num_labels() == 4);
+  NumberFile file = Ok(NumberFile::Open(path));
+  CHECK(file.format() == NumberFormat::kLibsvm);
+  CHECK(file.header() == nullptr);
+  const Dataset data = Ok(ReadNumbers(&file, std::nullopt));
+  CHECK(data.num_features() == 10);
+  CHECK(data.num_labels() == 4);
 }
 
 TEST_CASE("LIBSVM: tabs are as good as spaces") {
@@ -100,13 +86,11 @@ TEST_CASE("LIBSVM: features that a model lacks are left out, labels stay") {
   const Folder folder;
   const std::string path = folder.Write("5 0:1 3:1 4:2\n1 9:1\n");
   CHECK(Read(path, ModelSize{4, 2}) == Samples{"5|0,3|1,1", "1||"});
-  Result<NumberFile> file = NumberFile::Open(path);
-  REQUIRE(file.ok());
-  const Result<Dataset> data = ReadNumbers(&*file, ModelSize{4, 2});
-  REQUIRE(data.ok());
-  CHECK(file->left_out() == 2);
-  CHECK(data->num_features() == 4);
-  CHECK(data->num_labels() == 2);
+  NumberFile file = Ok(NumberFile::Open(path));
+  const Dataset data = Ok(ReadNumbers(&file, ModelSize{4, 2}));
+  CHECK(file.left_out() == 2);
+  CHECK(data.num_features() == 4);
+  CHECK(data.num_labels() == 2);
 }
 
 TEST_CASE("LIBSVM: bad lines are named") {

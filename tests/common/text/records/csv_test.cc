@@ -2,12 +2,12 @@
 
 #include <doctest/doctest.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
-#include "common/base/temporary_directory.h"
 #include "common/text/records/record_file.h"
+#include "tests/support/data_file.h"
+#include "tests/support/results.h"
 
 namespace dslide {
 namespace {
@@ -22,18 +22,15 @@ struct ReadFile {
 };
 
 ReadFile Read(const std::string& text, const std::string& fields = "") {
-  const TemporaryDirectory directory("csv");
-  const std::string path = directory.path() + "/a.csv";
-  std::ofstream(path, std::ios::binary) << text;
+  const DataFile data(text);
   ReadFile read;
   Result<RecordFile> file =
-      RecordFile::Open(path, {TextFormat::kCsv, fields}, RecordFile::Use::kLabels);
+      RecordFile::Open(data.path(), {TextFormat::kCsv, fields}, RecordFile::Use::kLabels);
   REQUIRE_MESSAGE(file.ok(), (file.ok() ? "" : file.error().message));
   while (true) {
-    const auto line = file->stream()->Next();
-    REQUIRE(line.ok());
-    if (!line->has_value()) return read;
-    Result<Record> record = ParseRecord(file->rules(), **line);
+    const auto line = Ok(file->stream()->Next());
+    if (!line.has_value()) return read;
+    Result<Record> record = ParseRecord(file->rules(), *line);
     if (record.ok()) {
       read.records.push_back(*std::move(record));
       read.lines.push_back(file->line());
@@ -129,11 +126,7 @@ TEST_CASE("CSV: a record of other columns than the header is an error") {
 }
 
 TEST_CASE("fields: names that are wrong are described") {
-  const auto why_not = [](std::string_view fields) {
-    const Result<FieldNames> names = FieldNames::Parse(fields);
-    REQUIRE_FALSE(names.ok());
-    return names.error().message;
-  };
+  const auto why_not = [](std::string_view fields) { return MessageOf(FieldNames::Parse(fields)); };
   CHECK(why_not("body").starts_with(
       "text.fields = 'body': 'body' is not a valid pair (expected FIELD:NAME "));
   CHECK(why_not("label:tags")
@@ -148,11 +141,10 @@ TEST_CASE("fields: names that are wrong are described") {
 TEST_CASE("fields: JSON lines are read by them too") {
   RecordRules rules(RecordFormat::kJsonLines);
   rules.fields = *FieldNames::Parse("title:headline,text:body,labels:tags,separator:comma");
-  const Result<Record> record = ParseRecord(
-      rules, R"({"headline": "T", "body": "x", "text": 5, "tags": "a, b", "labels": ["c"]})");
-  REQUIRE(record.ok());
-  CHECK(record->fields == Names{"T", "x"});
-  CHECK(record->labels == Names{"a", "b"});
+  const Record record = Ok(ParseRecord(
+      rules, R"({"headline": "T", "body": "x", "text": 5, "tags": "a, b", "labels": ["c"]})"));
+  CHECK(record.fields == Names{"T", "x"});
+  CHECK(record.labels == Names{"a", "b"});
   CHECK(ParseRecord(rules, R"({"text": "x"})").error().message ==
         "the object has no \"body\" (expected {\"body\": ..., \"tags\": [...]})");
   rules.format = RecordFormat::kFastText;

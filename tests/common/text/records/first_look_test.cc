@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "common/text/samples.h"
-#include "tests/support/temp_directory.h"
+#include "tests/common/text/fitted.h"
 
 namespace dslide::first_look_test {
 namespace {
@@ -22,10 +21,9 @@ Lines Warnings(RecordFormat format, const Lines& lines) {
   FirstLook look;
   std::set<std::string> names;
   for (const std::string& line : lines) {
-    const Result<Record> record = ParseRecord(format, line);
-    REQUIRE(record.ok());
-    look.Add(*record);
-    names.insert(record->labels.begin(), record->labels.end());
+    const Record record = Ok(ParseRecord(format, line));
+    look.Add(record);
+    names.insert(record.labels.begin(), record.labels.end());
   }
   return look.Warnings(Lines(names.begin(), names.end()));
 }
@@ -165,22 +163,8 @@ TEST_CASE("first look: added up it is that of the whole") {
   CHECK(sum.Warnings(lines) == whole.Warnings(lines));
 }
 
-class DataFile {
- public:
-  explicit DataFile(const std::string& text) { std::ofstream(path(), std::ios::binary) << text; }
-  std::string path() const { return directory_.path() + "/data"; }
-
- private:
-  TempDirectory directory_;
-};
-
 std::vector<std::string> NotesOf(const DataFile& file) {
-  TextConfig config;
-  config.min_samples = 1;
-  config.max_share = 1;
-  const Result<TrainingSamples> loaded = LoadTrainingSamples(file.path(), {config, 1, nullptr});
-  REQUIRE_MESSAGE(loaded.ok(), (loaded.ok() ? "" : loaded.error().message));
-  return loaded->notes;
+  return Ok(LoadTrainingSamples(file.path(), {EveryTerm(), 1, nullptr})).notes;
 }
 
 TEST_CASE("notes on a training file have its first samples and warnings") {
@@ -202,18 +186,10 @@ TEST_CASE("notes on a training file have its first samples and warnings") {
 }
 
 TEST_CASE("a file to measure with has a label, or is refused") {
-  const DataFile train("{\"text\": \"a\", \"labels\": [\"x\"]}\n");
-  TextConfig config;
-  config.min_samples = 1;
-  config.max_share = 1;
-  const Result<Preprocessor> fitted = Preprocessor::Fit(train.path(), config, 1);
-  REQUIRE(fitted.ok());
-  const ModelInput text{&*fitted, {fitted->num_features(), fitted->num_labels()}};
+  const Preprocessor fitted = Fitted("{\"text\": \"a\", \"labels\": [\"x\"]}\n", EveryTerm());
+  const ModelInput text{&fitted, {fitted.num_features(), fitted.num_labels()}};
   const DataFile none("{\"text\": \"a\"}\n{\"text\": \"b\", \"labels\": []}\n");
-  const Result<LoadedSamples> loaded = LoadSamples(none.path(), text);
-  REQUIRE(!loaded.ok());
-  CHECK(loaded.error().kind == ErrorKind::kBadInput);
-  CHECK(loaded.error().message ==
+  CHECK(MessageOf(LoadSamples(none.path(), text)) ==
         none.path() + ": nothing to measure: none of 2 samples has a label");
   const DataFile half("{\"text\": \"a\"}\n{\"text\": \"b\", \"labels\": [\"new\"]}\n");
   CHECK(LoadSamples(half.path(), text)->notes ==

@@ -3,12 +3,12 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
-#include "common/base/temporary_directory.h"
 #include "common/text/records/record_file.h"
+#include "tests/support/data_file.h"
+#include "tests/support/results.h"
 
 namespace dslide {
 namespace {
@@ -23,26 +23,18 @@ TextFormat Seen(const std::string& text) { return FormatOf(HeadLines(text), {});
 
 using Use = RecordFile::Use;
 
-class DataFileOf {
+class DataFileOf : public DataFile {
  public:
-  explicit DataFileOf(const std::string& text) : path_(directory_.path() + "/data") {
-    std::ofstream(path_, std::ios::binary) << text;
-  }
-  const std::string& path() const { return path_; }
+  using DataFile::DataFile;
 
   std::string WhyNot(const DataFormat& format, Use use = Use::kLabels) const {
-    const Result<RecordFile> file = RecordFile::Open(path_, format, use);
-    return file.ok() ? "" : file.error().message.substr(directory_.path().size() + 1);
+    const Result<RecordFile> file = RecordFile::Open(path(), format, use);
+    if (file.ok()) return "";
+    return file.error().message.substr(path().size() - std::string("data").size());
   }
   RecordFormat OpenedAs(const DataFormat& format, Use use = Use::kLabels) const {
-    const Result<RecordFile> file = RecordFile::Open(path_, format, use);
-    REQUIRE_MESSAGE(file.ok(), (file.ok() ? "" : file.error().message));
-    return file->format();
+    return Ok(RecordFile::Open(path(), format, use)).format();
   }
-
- private:
-  TemporaryDirectory directory_{"record-format"};
-  std::string path_;
 };
 
 DataFormat Trained(TextFormat format) { return {format, "", true}; }
@@ -135,18 +127,6 @@ TEST_CASE("format: plain lines are texts to predict for any model, and no labels
   CHECK(plain.WhyNot({TextFormat::kJson, "", false}, Use::kPredict)
             .starts_with("data:1: 'red boat'"));
   CHECK(plain.OpenedAs(Trained(TextFormat::kTsv), Use::kPredict) == RecordFormat::kTsv);
-}
-
-TEST_CASE("format: names are those of text.format") {
-  for (const char* name : {"records", "json", "fasttext", "tsv", "csv", "plain", "numbers",
-                           "libsvm", "words", "sessions"}) {
-    const std::optional<TextFormat> format = TextFormatByName(name);
-    REQUIRE(format);
-    CHECK(NameOf(*format) == name);
-  }
-  CHECK_FALSE(TextFormatByName("xml"));
-  CHECK(RecordFormatOf(TextFormat::kCsv) == RecordFormat::kCsv);
-  CHECK_FALSE(RecordFormatOf(TextFormat::kLibsvm));
 }
 
 }  // namespace
