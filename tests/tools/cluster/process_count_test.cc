@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/results.h"
+
 namespace dslide::process_count_test {
 namespace {
 
@@ -19,10 +21,7 @@ TEST_CASE("process count: more processes than CPUs can use are said, a few are n
 }
 
 TEST_CASE("process count: what a machine has no memory for is refused") {
-  const auto judged = JudgeProcesses({300, 2, 2, 8 * kGb});
-  REQUIRE_FALSE(judged.ok());
-  CHECK(judged.error().kind == ErrorKind::kBadInput);
-  CHECK(judged.error().message ==
+  CHECK(MessageOf(JudgeProcesses({300, 2, 2, 8 * kGb})) ==
         "300 servers and 2 workers take 12940 MB before they hold a model, and this machine has "
         "8192 MB; lower --servers (cluster.servers) and --workers (cluster.workers), or start some "
         "on other machines");

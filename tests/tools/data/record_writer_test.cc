@@ -2,9 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include <fstream>
-#include <iterator>
-
+#include "common/data/whole_file.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::record_writer_test {
@@ -18,12 +17,10 @@ struct Written {
 Written Write(RecordFormat format, const std::vector<Record>& records) {
   const TempDirectory directory;
   const std::string path = directory.path() + "/out";
-  Result<RecordWriter> writer = RecordWriter::Create(path, format);
-  REQUIRE(writer.ok());
-  for (const Record& record : records) writer->Add(record);
-  REQUIRE(writer->Finish().ok());
-  std::ifstream file(path);
-  return {{std::istreambuf_iterator<char>(file), {}}, writer->not_held().Text(format)};
+  RecordWriter writer = Ok(RecordWriter::Create(path, format));
+  for (const Record& record : records) writer.Add(record);
+  REQUIRE(writer.Finish().ok());
+  return {*ReadWholeFile(path), writer.not_held().Text(format)};
 }
 
 TEST_CASE("record writer: JSON lines hold everything") {
@@ -47,12 +44,11 @@ TEST_CASE("record writer: JSON lines hold everything") {
     const size_t end = written.text.find('\n', begin);
     const std::string line = written.text.substr(begin, end - begin);
     CAPTURE(line);
-    const Result<Record> read = ParseRecord(RecordFormat::kJsonLines, line);
-    REQUIRE(read.ok());
-    CHECK(read->fields == record.fields);
-    CHECK(read->labels == record.labels);
-    CHECK(read->id == record.id);
-    CHECK(read->weight == record.weight);
+    const Record read = Ok(ParseRecord(RecordFormat::kJsonLines, line));
+    CHECK(read.fields == record.fields);
+    CHECK(read.labels == record.labels);
+    CHECK(read.id == record.id);
+    CHECK(read.weight == record.weight);
     begin = end + 1;
   }
   CHECK(begin == written.text.size());

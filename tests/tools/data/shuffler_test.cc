@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::shuffler_test {
@@ -47,9 +48,8 @@ TEST_CASE("shuffler: every line once, in an order that the seed gives, whatever 
 
 TEST_CASE("shuffler: a place that cannot be written is named") {
   Shuffler shuffler(1, "/no/such/out", 10);
-  const Status added = shuffler.Add("a line of more than ten bytes");
-  REQUIRE_FALSE(added.ok());
-  CHECK(added.error().message.starts_with("/no/such: cannot create a temporary file: "));
+  CHECK(MessageOf(shuffler.Add("a line of more than ten bytes"))
+            .starts_with("/no/such: cannot create a temporary file: "));
 }
 
 }  // namespace

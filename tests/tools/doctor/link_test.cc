@@ -9,6 +9,7 @@
 
 #include "common/net/socket.h"
 #include "common/wire/messages.h"
+#include "tests/support/results.h"
 
 namespace dslide::link_test {
 namespace {
@@ -59,10 +60,9 @@ class RefusingServer {
 
 TEST_CASE("doctor: a link is measured by about 1 MiB at most") {
   RefusingServer server;
-  const Result<LinkFacts> link = MeasureLink({server.address(), {}}, server.address(), {});
-  REQUIRE(link.ok());
-  CHECK(link->delay_ms > 0);
-  CHECK(link->bits_per_second > 0);
+  const LinkFacts link = Ok(MeasureLink({server.address(), {}}, server.address(), {}));
+  CHECK(link.delay_ms > 0);
+  CHECK(link.bits_per_second > 0);
   CHECK(server.longest() <= StatusRequest::kMaxPadding + 200);
   CHECK(server.received_bytes() < StatusRequest::kMaxPadding + (size_t{70} << 10));
 }

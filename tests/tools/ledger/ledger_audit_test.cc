@@ -33,16 +33,18 @@ const TrainConfig& Train() {
 
 BatchId BatchAt(uint32_t epoch, uint32_t n) { return {epoch, n / 4, n % 4}; }
 
+LedgerAccount AccountOf(const std::vector<LedgerEntry>& entries) {
+  LedgerAccount account;
+  for (size_t n = 0; n < entries.size(); ++n) REQUIRE(account.Add(n, entries[n]).ok());
+  return account;
+}
+
 // A run as a scheduler and two servers that make no mistake leave it.
 struct Run {
   std::vector<LedgerEntry> entries;
   CheckpointRecords records;
 
-  LedgerAudit Verify() const {
-    LedgerAccount account;
-    for (size_t n = 0; n < entries.size(); ++n) REQUIRE(account.Add(n, entries[n]).ok());
-    return Audit(account, records);
-  }
+  LedgerAudit Verify() const { return Audit(AccountOf(entries), records); }
 };
 
 class RunMaker {
@@ -179,8 +181,7 @@ TEST_CASE("batches that count since the last checkpoint are in none") {
   CHECK(run.Verify().unsaved == 0);
   while (!std::holds_alternative<LedgerCheckpointed>(run.entries.back())) run.entries.pop_back();
   const uint64_t saved = std::get<LedgerCheckpointed>(run.entries.back()).batches;
-  LedgerAccount account;
-  for (size_t n = 0; n < run.entries.size(); ++n) REQUIRE(account.Add(n, run.entries[n]).ok());
+  const LedgerAccount account = AccountOf(run.entries);
   const uint64_t counted = account.batches();
   CHECK(Audit(account, std::nullopt).unsaved == counted);
   CheckpointRecords records;
@@ -218,9 +219,7 @@ TEST_CASE("of a run that is opened for fewer epochs those that never begin are f
   fewer.train.epochs = 4;
   const auto opened = [&](const Config& config) {
     run.entries.push_back(LedgerOpened{{7}, FormatConfig(config), kTrainSamples, 0});
-    LedgerAccount account;
-    for (size_t n = 0; n < run.entries.size(); ++n) REQUIRE(account.Add(n, run.entries[n]).ok());
-    return account;
+    return AccountOf(run.entries);
   };
   const uint64_t batches = BatchesPerEpoch(Train(), kTrainSamples);
   CHECK(opened(more).epochs() == 60);
@@ -249,7 +248,6 @@ TEST_CASE("a batch that counts again in the surviving history is duplicated") {
 }
 
 TEST_CASE("what counted twice and was lost in a recovery is not duplicated") {
-  LedgerAccount account;
   const LedgerCounted counted{{0, 0, 0}, 10, "w"};
   const std::vector<LedgerEntry> entries = {
       LedgerOpened{{7}, FormatConfig(SmallConfig()), kTrainSamples, 0},
@@ -260,7 +258,7 @@ TEST_CASE("what counted twice and was lost in a recovery is not duplicated") {
       LedgerCounted{{0, 0, 1}, 10, "w"},
       counted,
       LedgerCounted{{0, 0, 1}, 10, "w"}};
-  for (size_t n = 0; n < entries.size(); ++n) REQUIRE(account.Add(n, entries[n]).ok());
+  LedgerAccount account = AccountOf(entries);
   CHECK(account.Epochs()[0].duplicated == 20);
   REQUIRE(account.Add(entries.size(), LedgerRestored{"a", 0, 1, 10, {{0, 0}}}).ok());
   REQUIRE(account.Add(entries.size() + 1, LedgerPlanned{}).ok());
@@ -272,7 +270,6 @@ TEST_CASE("what counted twice and was lost in a recovery is not duplicated") {
 }
 
 TEST_CASE("a plan by which slots move is no recovery, and takes nothing back") {
-  LedgerAccount account;
   const auto planned = [](uint32_t version, uint32_t generation) {
     return LedgerPlanned{{version, {}, {}, "", generation}};
   };
@@ -284,7 +281,7 @@ TEST_CASE("a plan by which slots move is no recovery, and takes nothing back") {
       planned(2, 1),
       LedgerCounted{{0, 0, 1}, 10, "w"},
       planned(3, 1)};
-  for (size_t n = 0; n < entries.size(); ++n) REQUIRE(account.Add(n, entries[n]).ok());
+  LedgerAccount account = AccountOf(entries);
   CHECK(account.recoveries() == 0);
   CHECK(account.generations() == 1);
   CHECK(account.Epochs()[0].seen == 20);

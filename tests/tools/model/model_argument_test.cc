@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/results.h"
+
 namespace dslide::model_argument_test {
 namespace {
 
@@ -12,13 +14,9 @@ namespace {
 std::string Read(const std::vector<std::string>& given, size_t most_words = 0) {
   CommandLine line("program", "Does it.");
   DeclareModel(&line, "[WORD...]", 2);
-  const Result<ParsedArguments> arguments = line.Parse(given);
-  REQUIRE(arguments.ok());
-  const Result<NamedModel> model = ModelFrom(*arguments, most_words);
-  if (!model.ok()) {
-    CHECK(model.error().kind == ErrorKind::kBadInput);
-    return model.error().message;
-  }
+  const ParsedArguments arguments = Ok(line.Parse(given));
+  const Result<NamedModel> model = ModelFrom(arguments, most_words);
+  if (!model.ok()) return MessageOf(model);
   std::string text = model->path;
   for (const std::string& word : model->more) text += " " + word;
   return text;

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "tests/support/results.h"
+
 namespace dslide::search_choice_test {
 namespace {
 
@@ -40,14 +42,13 @@ constexpr Search kExact = Search::kExact, kScan = Search::kScan, kLsh = Search::
 
 TEST_CASE("search choice: the cheapest way with the wanted recall is taken") {
   Ways ways{{{kExact, {100, 4}}, {kScan, {99, 1}}, {kLsh, {98, 0.5}}}};
-  const Result<SearchChoice> choice = ways.Choose({kExact, kScan, kLsh});
-  REQUIRE(choice.ok());
-  CHECK(choice->search == kScan);
-  REQUIRE(choice->trials.size() == 2);
-  CHECK(choice->trials[0].recall == doctest::Approx(0.99));
-  CHECK(choice->trials[0].cost == doctest::Approx(0.25));
-  CHECK(choice->trials[1].recall == doctest::Approx(0.98));
-  CHECK(choice->Text() ==
+  const SearchChoice choice = Ok(ways.Choose({kExact, kScan, kLsh}));
+  CHECK(choice.search == kScan);
+  REQUIRE(choice.trials.size() == 2);
+  CHECK(choice.trials[0].recall == doctest::Approx(0.99));
+  CHECK(choice.trials[0].cost == doctest::Approx(0.25));
+  CHECK(choice.trials[1].recall == doctest::Approx(0.98));
+  CHECK(choice.Text() ==
         "search: scan (scan has recall 0.990 at 0.25 of exact's CPU, lsh has recall 0.980 at 0.12 "
         "of exact's CPU)");
   ways = {{{kExact, {100, 4}}, {kScan, {100, 1}}, {kLsh, {100, 0.5}}}};
@@ -63,9 +64,7 @@ TEST_CASE("search choice: exact stays where nothing is good or cheaper") {
 TEST_CASE("search choice: a failure is reported") {
   const auto fail = [](Search) -> Result<TopKReply> { return Failed("no rows"); };
   const std::vector<Search> ways = {kExact};
-  const Result<SearchChoice> choice = ChooseSearch(ways, fail, [] { return 0.0; });
-  REQUIRE_FALSE(choice.ok());
-  CHECK(choice.error().message == "no rows");
+  CHECK(MessageOf(ChooseSearch(ways, fail, [] { return 0.0; }), ErrorKind::kFailed) == "no rows");
 }
 
 TEST_CASE("search choice: names") {

@@ -10,6 +10,7 @@
 #include "common/config/config.h"
 #include "scheduler/ledger/ledger.h"
 #include "scheduler/status/run_costs.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 #include "tools/dslide/cluster/launcher.h"
 
@@ -59,10 +60,7 @@ struct Setup {
     Write(path + "/summary.json", R"({"outcome":"finished","p_at_1":0.5})");
   }
   void CheckRefused(const std::string& message) const {
-    const auto run = ReadRunDirectory(path);
-    REQUIRE_FALSE(run.ok());
-    CHECK(run.error().kind == ErrorKind::kBadInput);
-    CHECK(run.error().message == message);
+    CHECK(MessageOf(ReadRunDirectory(path)) == message);
   }
 
   TempDirectory directory;
@@ -71,14 +69,13 @@ struct Setup {
 
 TEST_CASE("run directory: lives follow each other, and all files are read") {
   const Setup setup;
-  const auto run = ReadRunDirectory(setup.path + "/");
-  REQUIRE(run.ok());
+  const auto run = Ok(ReadRunDirectory(setup.path + "/"));
   using Json = nlohmann::ordered_json;
-  CHECK((*run)["name"] == "my-run");
-  CHECK((*run)["finished"] == true);
-  CHECK((*run)["summary"]["p_at_1"] == 0.5);
-  CHECK((*run)["summary"]["whole_run"] == false);  // an earlier version wrote it
-  const Json& history = (*run)["history"];
+  CHECK(run["name"] == "my-run");
+  CHECK(run["finished"] == true);
+  CHECK(run["summary"]["p_at_1"] == 0.5);
+  CHECK(run["summary"]["whole_run"] == false);  // an earlier version wrote it
+  const Json& history = run["history"];
   CHECK(history["run"]["train_samples"] == 7);
   CHECK(history["run"]["labels"] == 20);
   CHECK(history["progress"]["elapsed_s"] == Json({5, 10, 20}));
@@ -89,9 +86,9 @@ TEST_CASE("run directory: lives follow each other, and all files are read") {
   CHECK(history["examples"][0]["labels"] == Json({"a"}));
   CHECK(history["checkpoints"].empty());
   size_t other = 0;
-  for (const Json& key : (*run)["config"]) other += key[1] != key[2];
+  for (const Json& key : run["config"]) other += key[1] != key[2];
   CHECK(other == 2);  // epochs and batch, not the learning rate, which follows it
-  for (const Json& key : (*run)["config"]) {
+  for (const Json& key : run["config"]) {
     if (key[0] != "train.batch") continue;
     CHECK(key == Json({"train.batch", "64", "512", "0"}));  // 0 is derived to 512 for large data
   }
@@ -104,9 +101,8 @@ TEST_CASE("run directory: a default is what derivation gives for the run's other
     Write(setup.path + "/config.ini", FormatConfig(config));
     Write(setup.path + "/metrics.jsonl", start);
     std::string keys;
-    const auto run = ReadRunDirectory(setup.path);
-    REQUIRE(run.ok());
-    for (const auto& key : (*run)["config"]) {
+    const auto run = Ok(ReadRunDirectory(setup.path));
+    for (const auto& key : run["config"]) {
       if (key[1] != key[2]) keys += key[0].get<std::string>() + ";";
     }
     return keys;
@@ -171,11 +167,10 @@ TEST_CASE("run directory: a run that goes on has no summary, and may be writing 
   const Setup setup;
   fs::remove(setup.path + "/summary.json");
   std::ofstream(setup.path + "/metrics.jsonl", std::ios::app) << "{\"event\":\"prog";
-  const auto run = ReadRunDirectory(setup.path);
-  REQUIRE(run.ok());
-  CHECK((*run)["summary"].is_null());
-  CHECK((*run)["finished"] == false);
-  CHECK((*run)["history"]["progress"]["loss"].size() == 3);
+  const auto run = Ok(ReadRunDirectory(setup.path));
+  CHECK(run["summary"].is_null());
+  CHECK(run["finished"] == false);
+  CHECK(run["history"]["progress"]["loss"].size() == 3);
 }
 
 TEST_CASE(
@@ -184,9 +179,8 @@ TEST_CASE(
   const std::string ledger = setup.path + "/ledger";
   const auto append = [&](const LedgerEntry& entry) {
     LedgerState state;
-    const auto opened = Ledger::Open(ledger, &state);
-    REQUIRE(opened.ok());
-    REQUIRE((*opened)->Append(entry).ok());
+    const auto opened = Ok(Ledger::Open(ledger, &state));
+    REQUIRE(opened->Append(entry).ok());
   };
   append(LedgerOpened{{7}, "", 7, 9});
   CHECK((*ReadRunDirectory(setup.path))["summary"].is_null());
@@ -202,41 +196,26 @@ TEST_CASE(
 }
 
 TEST_CASE("run directory: what is damaged or missing is named") {
-  {
+  const auto refused = [](const std::string& file, const std::string& text,
+                          const std::string& why) {
+    CAPTURE(text);
     const Setup setup;
-    Write(setup.path + "/metrics.jsonl", std::string(kStart) + "{\"event\": 3, \n" + kNotice);
-    setup.CheckRefused(setup.path +
-                       "/metrics.jsonl:2: not a JSON object; remove the line to "
-                       "report without it");
-  }
+    Write(setup.path + "/" + file, text);
+    setup.CheckRefused(setup.path + "/" + file + why);
+  };
+  const std::string mend = "; remove the line to report without it";
+  refused("metrics.jsonl", std::string(kStart) + "{\"event\": 3, \n" + kNotice,
+          ":2: not a JSON object" + mend);
   for (const char* line : {"{\"event\":3}\n", "{}\n", "{\"event\":\"progress\",\"elapsed_s\":1}\n",
                            "{\"event\":\"notice\",\"elapsed_s\":1,\"text\":[]}\n",
                            "{\"event\":\"lost\",\"elapsed_s\":1,\"server\":7}\n"}) {
-    CAPTURE(line);
-    const Setup setup;
-    Write(setup.path + "/metrics.jsonl", std::string(kStart) + line);
-    setup.CheckRefused(setup.path +
-                       "/metrics.jsonl:2: not a record of a run; remove the line to "
-                       "report without it");
+    refused("metrics.jsonl", std::string(kStart) + line, ":2: not a record of a run" + mend);
   }
-  {
-    const Setup setup;
-    Write(setup.path + "/loads.jsonl", "[]\n");
-    setup.CheckRefused(setup.path +
-                       "/loads.jsonl:1: not a JSON object; remove the line to report "
-                       "without it");
-  }
-  {
-    const Setup setup;
-    Write(setup.path + "/summary.json", "{");
-    setup.CheckRefused(setup.path + "/summary.json: not a JSON object");
-    Write(setup.path + "/summary.json",
-          "{\"a\":" + std::string(300'000, '[') + std::string(300'000, ']') + "}");
-    setup.CheckRefused(setup.path + "/summary.json: not a JSON object");
-    Write(setup.path + "/summary.json", R"({"outcome":5})");
-    setup.CheckRefused(setup.path +
-                       "/summary.json: not a summary of a run (its outcome is no text)");
-  }
+  refused("loads.jsonl", "[]\n", ":1: not a JSON object" + mend);
+  refused("summary.json", "{", ": not a JSON object");
+  refused("summary.json", "{\"a\":" + std::string(300'000, '[') + std::string(300'000, ']') + "}",
+          ": not a JSON object");
+  refused("summary.json", R"({"outcome":5})", ": not a summary of a run (its outcome is no text)");
   for (const char* name : {"config.ini", "metrics.jsonl"}) {
     const Setup setup;
     fs::remove(setup.path + "/" + name);

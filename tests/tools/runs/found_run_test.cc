@@ -10,6 +10,7 @@
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/manifest.h"
 #include "scheduler/ledger/ledger.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::found_run_test {
@@ -46,13 +47,12 @@ TEST_CASE_FIXTURE(Runs, "runs: what state each is in") {
   Write("a/metrics.jsonl",
         "cut\n{\"event\":\"progress\",\"progress\":0.25}\n"
         "{\"event\":\"evaluation\",\"p_at_1\":0.5}\n{\"event\":\"prog");
-  const auto found = RunsIn(directory.path());
-  REQUIRE(found.ok());
-  REQUIRE(found->size() == 2);
-  CHECK(found->front().name == "a");
-  CHECK(found->front().progress == 0.25);
-  CHECK(found->front().p_at_1 == 0.5);
-  CHECK(found->front().kind == FoundRun::Kind::kEmpty);
+  const auto found = Ok(RunsIn(directory.path()));
+  REQUIRE(found.size() == 2);
+  CHECK(found.front().name == "a");
+  CHECK(found.front().progress == 0.25);
+  CHECK(found.front().p_at_1 == 0.5);
+  CHECK(found.front().kind == FoundRun::Kind::kEmpty);
   CHECK(RunsIn(Path("a"))->size() == 1);
   CHECK_FALSE(RunsIn(Path("nowhere")).ok());
   CHECK_FALSE(FindRun(Path("no run")));
@@ -91,9 +91,8 @@ TEST_CASE_FIXTURE(Runs, "runs: a copy is in the state of its run, whatever its f
   Write("a/summary.json", R"({"outcome": "finished", "p_at_1": 0.75})");
   const auto append = [&](const LedgerEntry& entry) {
     LedgerState state;
-    const auto ledger = Ledger::Open(Path("a/ledger"), &state);
-    REQUIRE(ledger.ok());
-    REQUIRE((*ledger)->Append(entry).ok());
+    const auto ledger = Ok(Ledger::Open(Path("a/ledger"), &state));
+    REQUIRE(ledger->Append(entry).ok());
   };
   int copies = 0;
   const auto copy = [&](const std::string& newest) {
@@ -138,10 +137,9 @@ TEST_CASE_FIXTURE(Runs, "runs: a copy is in the state of its run, whatever its f
 TEST_CASE_FIXTURE(Runs, "runs: a link to a run is no other run") {
   Write("b/config.ini", "");
   fs::create_directory_symlink("b", Path("a"));
-  const auto found = RunsIn(directory.path());
-  REQUIRE(found.ok());
-  REQUIRE(found->size() == 1);
-  CHECK(found->front().name == "b");
+  const auto found = Ok(RunsIn(directory.path()));
+  REQUIRE(found.size() == 1);
+  CHECK(found.front().name == "b");
 }
 
 TEST_CASE_FIXTURE(Runs, "runs: only what a finished run does not need can go") {
@@ -163,23 +161,20 @@ TEST_CASE_FIXTURE(Runs, "runs: only what a finished run does not need can go") {
   Write("a/summary.json", R"({"outcome": "stopped"})");
   CHECK(RemovableOf(*FindRun(Path("a")))->empty());
   Write("a/summary.json", R"({"outcome": "finished"})");
-  const auto removable = RemovableOf(*FindRun(Path("a")));
-  REQUIRE(removable.ok());
+  const auto removable = Ok(RemovableOf(*FindRun(Path("a"))));
   const std::string in = Path("a") + "/checkpoint/";
-  CHECK(*removable == std::vector<std::string>{in + "orphan-3-12", in + CheckpointName(1),
-                                               in + CheckpointName(2), in + CheckpointName(4),
-                                               in + "store-server-1-00000000000000ff"});
+  CHECK(removable == std::vector<std::string>{in + "orphan-3-12", in + CheckpointName(1),
+                                              in + CheckpointName(2), in + CheckpointName(4),
+                                              in + "store-server-1-00000000000000ff"});
 }
 
 TEST_CASE_FIXTURE(Runs,
                   "runs: nothing goes where checkpoints are another's, or the last is broken") {
   const auto refused = [&](const std::string& names) {
     CAPTURE(names);
-    const auto runs = RunsIn(directory.path());
-    REQUIRE(runs.ok());
-    const auto removable = RemovableOf(*FindRun(Path("a")), *runs);
-    REQUIRE_FALSE(removable.ok());
-    CHECK(removable.error().message.find(names) != std::string::npos);
+    const auto runs = Ok(RunsIn(directory.path()));
+    CHECK(MessageOf(RemovableOf(*FindRun(Path("a")), runs), ErrorKind::kFailed).find(names) !=
+          std::string::npos);
   };
   Write("a/config.ini", "");
   Write("a/summary.json", R"({"outcome": "finished"})");
@@ -229,23 +224,17 @@ TEST_CASE_FIXTURE(Runs, "runs: a run that goes on again is not held") {
   CHECK_FALSE(HeldRun::Hold(run).ok());  // without a ledger it is no run of ours
   LedgerState state;
   {
-    const auto ledger = Ledger::Open(Path("a") + "/ledger", &state);
-    REQUIRE(ledger.ok());
-    const auto held = HeldRun::Hold(run);
-    REQUIRE_FALSE(held.ok());
-    CHECK(held.error().message == "another process has its ledger");
+    const auto ledger = Ok(Ledger::Open(Path("a") + "/ledger", &state));
+    CHECK(MessageOf(HeldRun::Hold(run), ErrorKind::kTryLater) == "another process has its ledger");
   }
   {
-    const auto held = HeldRun::Hold(run);
-    REQUIRE(held.ok());
+    const auto held = Ok(HeldRun::Hold(run));
     CHECK(HolderOf(run.directory).held);
     CHECK_FALSE(HeldRun::Hold(run).ok());
     CHECK_FALSE(Ledger::Open(Path("a") + "/ledger", &state).ok());
   }
   Write("a/summary.json", R"({"outcome": "stopped"})");
-  const auto held = HeldRun::Hold(run);
-  REQUIRE_FALSE(held.ok());
-  CHECK(held.error().message == "it is stopped now");
+  CHECK(MessageOf(HeldRun::Hold(run), ErrorKind::kTryLater) == "it is stopped now");
 }
 
 TEST_CASE_FIXTURE(Runs, "runs: of a link to a checkpoint only the link is removed") {

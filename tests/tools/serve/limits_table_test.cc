@@ -1,14 +1,13 @@
 // The documents say the limits that the code has.
 #include "common/app/limits.h"
 
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "common/config/config_keys.h"
+#include "common/data/whole_file.h"
 #include "common/text/open_vocabulary.h"
 #include "common/wire/messages.h"
 #include "server/executor/executor.h"
@@ -18,9 +17,7 @@ namespace dslide {
 namespace {
 
 std::string Document(const std::string& path) {
-  std::ifstream file(std::string(DSLIDE_SOURCE_DIR) + "/" + path);
-  REQUIRE(file);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return *ReadWholeFile(std::string(DSLIDE_SOURCE_DIR) + "/" + path);
 }
 
 // With commas: "100,000".

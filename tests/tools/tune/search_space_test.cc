@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "tests/support/results.h"
+
 namespace dslide::search_space_test {
 namespace {
 
@@ -25,9 +27,8 @@ bool Contains(const std::string& text, const std::string& part) {
 }
 
 TEST_CASE("search: a key and its values, as the configuration writes them") {
-  const auto axis = ParseSearch("model.hidden = 64, 128,256", {});
-  REQUIRE(axis.ok());
-  CHECK(*axis == SearchAxis{"model.hidden", {"64", "128", "256"}});
+  const auto axis = Ok(ParseSearch("model.hidden = 64, 128,256", {}));
+  CHECK(axis == SearchAxis{"model.hidden", {"64", "128", "256"}});
   CHECK(ParseSearch("train.learning_rate=0.5x,0.10", {})->values ==
         std::vector<std::string>{"0.5x", "0.1"});
 }
@@ -116,9 +117,9 @@ TEST_CASE("candidates: a factor of the learning rate follows the hidden units") 
 
 TEST_CASE("candidates: combinations that the configuration refuses are left out") {
   const Config base;
-  const auto axes = ParseSearches({"model.active=mass,all", "model.sharing=batch,sample"}, base);
-  REQUIRE(axes.ok());
-  for (const Candidate& c : DrawCandidates(base, Effective(base), *axes, 9, 1)) {
+  const auto axes =
+      Ok(ParseSearches({"model.active=mass,all", "model.sharing=batch,sample"}, base));
+  for (const Candidate& c : DrawCandidates(base, Effective(base), axes, 9, 1)) {
     CHECK(WithSettings(base, c.settings).ok());
     CHECK(c.settings != KeyValues{{"model.active", "mass"}, {"model.sharing", "sample"}});
   }

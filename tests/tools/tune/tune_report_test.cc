@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/results.h"
 #include "tools/dslide/tune/trial.h"
 
 namespace dslide::tune_report_test {
@@ -35,14 +36,11 @@ TEST_CASE("trial: lines of trials.jsonl are read as they were written") {
       Finished(1, 0.5, 10), Finished(2, 1.0 / 3, 7.25, {{"train.learning_rate", "0.1"}}),
       Ended(4, TrialEnd::kFailed, "no \"memory\""), Ended(5, TrialEnd::kStopped, "")};
   const std::string lines = TrialLines(trials);
-  const auto read = ParseTrials(lines, "trials.jsonl");
-  REQUIRE(read.ok());
-  CHECK(*read == trials);
+  const auto read = Ok(ParseTrials(lines, "trials.jsonl"));
+  CHECK(read == trials);
   CHECK(ParseTrials("", "trials.jsonl")->empty());
   for (const std::string& wrong : {std::string("{}"), std::string("nothing"), lines.substr(5)}) {
-    const auto damaged = ParseTrials(TrialLines({trials[0]}) + wrong, "trials.jsonl");
-    REQUIRE_FALSE(damaged.ok());
-    CHECK(damaged.error().message ==
+    CHECK(MessageOf(ParseTrials(TrialLines({trials[0]}) + wrong, "trials.jsonl")) ==
           "trials.jsonl:2: is no trial; remove the line to try it again");
   }
 }
@@ -105,9 +103,8 @@ TEST_CASE("tune report: best.ini has the user's keys and those that were found")
         "# Every key that is not the default; those that the tuning changed are marked.\n"
         "\n[model]\nhidden = 512  # tuned\n"
         "\n[train]\ndata = train.jsonl\nepochs = 3  # tuned\n");
-  const auto read = ParseConfig(ini, "best.ini");
-  REQUIRE(read.ok());
-  CHECK(*read == *WithSettings(base, best.settings));
+  const auto read = Ok(ParseConfig(ini, "best.ini"));
+  CHECK(read == *WithSettings(base, best.settings));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 #include "tests/tools/serve/word_model.h"
 
@@ -43,31 +44,30 @@ class Pairs {
 
 TEST_CASE("word tests: pairs are ranked by their cosines as by their judgements") {
   Pairs pairs;
-  const auto result = pairs.Compare("# judged\none two 2\ntwo three 3\none three 1\none five 9\n");
-  REQUIRE(result.ok());
-  CHECK(result->pairs == 3);
-  CHECK(result->left_out == 1);
-  CHECK(result->spearman == doctest::Approx(1));
+  const auto result =
+      Ok(pairs.Compare("# judged\none two 2\ntwo three 3\none three 1\none five 9\n"));
+  CHECK(result.pairs == 3);
+  CHECK(result.left_out == 1);
+  CHECK(result.spearman == doctest::Approx(1));
 }
 
 TEST_CASE("word tests: a judgement that is no finite number is a bad line") {
   Pairs pairs;
   for (const char* number : {"nan", "-nan", "inf", "-inf", "x", "1x"}) {
     CAPTURE(number);
-    const auto result = pairs.Compare("one two 2\ntwo three " + std::string(number) + "\n");
-    REQUIRE_FALSE(result.ok());
-    CHECK(result.error().message.ends_with("expected two words and a number"));
-    CHECK(result.error().message.find("pairs.tsv:2") != std::string::npos);
+    const std::string message =
+        MessageOf(pairs.Compare("one two 2\ntwo three " + std::string(number) + "\n"));
+    CHECK(message.ends_with("expected two words and a number"));
+    CHECK(message.find("pairs.tsv:2") != std::string::npos);
   }
 }
 
 TEST_CASE("word tests: a pair of a word whose vector is no number is left out") {
   Pairs pairs;
-  const auto result = pairs.Compare("one two 2\ntwo three 3\none vier 1\nvier vier 5\n");
-  REQUIRE(result.ok());
-  CHECK(result->pairs == 2);
-  CHECK(result->left_out == 2);
-  CHECK(result->spearman == doctest::Approx(1));
+  const auto result = Ok(pairs.Compare("one two 2\ntwo three 3\none vier 1\nvier vier 5\n"));
+  CHECK(result.pairs == 2);
+  CHECK(result.left_out == 2);
+  CHECK(result.spearman == doctest::Approx(1));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/data/whole_file.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 #include "tests/tools/serve/word_model.h"
 #include "tools/dslide/export/exports.h"
@@ -31,17 +32,16 @@ std::shared_ptr<const Model> DeepWordModel(bool forgotten = false) {
 }
 
 TEST_CASE("word vectors of a model with dense layers are the rows of its input") {
-  const auto vectors = WordVectors::Of(DeepWordModel());
-  REQUIRE(vectors.ok());
-  CHECK(vectors->dim() == 4);
+  const auto vectors = Ok(WordVectors::Of(DeepWordModel()));
+  CHECK(vectors.dim() == 4);
   const float length = std::sqrt(1.25f);
   for (uint32_t i = 0; i < 4; ++i) {
     for (uint32_t d = 0; d < 4; ++d) {
       const float expected = d == i ? 1.0f : d == (i + 1) % 4 ? 0.5f : 0.0f;
-      CHECK(vectors->Unit(i)[d] == doctest::Approx(expected / length));
+      CHECK(vectors.Unit(i)[d] == doctest::Approx(expected / length));
     }
-    CHECK(vectors->Cosine(i, (i + 1) % 4) == doctest::Approx(0.4));
-    CHECK(vectors->Cosine(i, (i + 2) % 4) == doctest::Approx(0));
+    CHECK(vectors.Cosine(i, (i + 1) % 4) == doctest::Approx(0.4));
+    CHECK(vectors.Cosine(i, (i + 2) % 4) == doctest::Approx(0));
   }
 }
 
@@ -55,13 +55,12 @@ TEST_CASE("word2vec's file of a model with dense layers has the rows of its inpu
 
 TEST_CASE("a word that a stream has forgotten is nobody's neighbour, and in no file") {
   const auto model = DeepWordModel(true);
-  const auto vectors = WordVectors::Of(model);
-  REQUIRE(vectors.ok());
-  CHECK_FALSE(vectors->Find(""));
-  const auto one = vectors->Unit(0);
+  const auto vectors = Ok(WordVectors::Of(model));
+  CHECK_FALSE(vectors.Find(""));
+  const auto one = vectors.Unit(0);
   const std::vector<float> query(one.begin(), one.end());
   const std::vector<uint32_t> itself(1, 0);
-  const auto nearest = vectors->Nearest({&query, 1}, 4, {&itself, 1});
+  const auto nearest = vectors.Nearest({&query, 1}, 4, {&itself, 1});
   REQUIRE(nearest[0].size() == 2);
   CHECK(nearest[0][0].id == 3);
   CHECK(nearest[0][1].id == 2);
