@@ -74,10 +74,14 @@ TEST_CASE_FIXTURE(StoppingServer, "a refused handover is a decision, other error
   const auto sent = out.Drain().to_scheduler;
   REQUIRE(sent.size() == 1);
   CHECK(sent[0].body == Body{CheckpointNow{}});
-  // The next life of the scheduler has not heard of it.
+  // The next life of the scheduler has not heard of it, or does not know the server.
   CHECK(At(5000).empty());
   stop.MeetScheduler();
-  CHECK(At(5000).size() == 1);
+  const auto again = At(5000);
+  REQUIRE(again.size() == 1);
+  CHECK(Answer(again[0].envelope.sequence, ErrorReply{ErrorCode::kWrongRun, "who?"}, 5001) ==
+        OrderlyStop::Answer::kOtherError);
+  CHECK(At(8000).size() == 1);
 }
 
 TEST_CASE_FIXTURE(StoppingServer,

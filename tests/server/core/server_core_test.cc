@@ -54,22 +54,6 @@ TEST_CASE_FIXTURE(Fixture, "a request goes to the executors, and their parts mak
   CHECK(std::get<TopKReply>(reply.body).ids == std::vector<uint32_t>{8, 5});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a repeated request is worked on once and gets the stored reply") {
-  Load();
-  const uint64_t ticket = core.HandleWorker("peer", Request(7), 0).work.at(0).ticket;
-  const auto again = core.HandleWorker("peer", Request(7), 0);
-  CHECK(again.work.empty());
-  CHECK(again.to_workers.empty());
-  (void)core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0);
-  const auto first = core.HandleOutcome({ticket, 1, Part(5, 1.0f)}, 0);
-  const auto stored = core.HandleWorker("peer", Request(7), 0);
-  CHECK(stored.work.empty());
-  CHECK(stored.to_workers == first.to_workers);
-  // Another life of the worker is another sender.
-  const Message other = From({6}, Request(7));
-  CHECK(core.HandleWorker("peer", other, 0).work.size() == 1);
-}
-
 TEST_CASE_FIXTURE(Fixture, "an executor's error is the reply") {
   Load();
   const uint64_t ticket = core.HandleWorker("peer", Request(7), 0).work.at(0).ticket;
@@ -134,22 +118,6 @@ TEST_CASE_FIXTURE(Fixture, "malformed messages are answered and counted") {
   const auto beat = core.Tick({}, 1000).to_scheduler;
   REQUIRE(beat.size() == 1);
   CHECK(std::get<Heartbeat>(beat[0].body).malformed == 4);
-}
-
-TEST_CASE_FIXTURE(Fixture, "heartbeats tell of hooks and of the disk") {
-  Load();
-  Heartbeat usage;
-  usage.hook_runs = 3;
-  usage.hook_failures = 1;
-  usage.disk_bytes_per_second = 400'000'000;
-  usage.disk_sync_us = 2500;
-  const auto beats = Sent<Heartbeat>(core.Tick(usage, 1000));
-  REQUIRE(beats.size() == 1);
-  const auto& beat = std::get<Heartbeat>(beats[0].body);
-  CHECK(beat.hook_runs == 3);
-  CHECK(beat.hook_failures == 1);
-  CHECK(beat.disk_bytes_per_second == 400'000'000);
-  CHECK(beat.disk_sync_us == 2500);
 }
 
 TEST_CASE_FIXTURE(Fixture, "strangers' malformed messages have few answers and one line") {

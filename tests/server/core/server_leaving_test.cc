@@ -112,7 +112,6 @@ TEST_CASE_FIXTURE(Moves,
     effects = Release(slot, 2);
     CHECK_FALSE(effects.exit);
   }
-  SUBCASE("the last one is let go of") { effects = Release(7, 2); }
   SUBCASE("the others have gone back to a checkpoint") {
     version = 3;
     effects = Scheduler(Unseat(PlanOf(3, {30})));
@@ -138,22 +137,15 @@ TEST_CASE_FIXTURE(Moves, "moves: a signal does not end a server that others stil
   SUBCASE("or for cluster.drain_s") { CHECK_FALSE(Tick(21'000).exit->ok()); }
 }
 
-struct Stopping : Moves {
-  Stopping() {
-    now = 1000;
-    const auto asked = core.RequestStop(now);
-    CHECK_FALSE(asked.exit);
-    const auto drains = Sent<DrainServer>(asked);
-    REQUIRE(drains.size() == 1);
-    CHECK(std::get<DrainServer>(drains[0].body).name == "server-2");
-    drain = drains[0].envelope.sequence;
-    CHECK(Sent<CheckpointNow>(asked).empty());
-  }
-  uint64_t drain = 0;
-};
-
-TEST_CASE_FIXTURE(Stopping, "moves: a signal hands the slots over first") {
-  (void)Scheduler(Ack{}, drain);
+TEST_CASE_FIXTURE(Moves, "moves: a signal hands the slots over first") {
+  now = 1000;
+  const auto asked = core.RequestStop(now);
+  CHECK_FALSE(asked.exit);
+  CHECK(Sent<CheckpointNow>(asked).empty());
+  const auto drains = Sent<DrainServer>(asked);
+  REQUIRE(drains.size() == 1);
+  CHECK(std::get<DrainServer>(drains[0].body).name == "server-2");
+  (void)Scheduler(Ack{}, drains[0].envelope.sequence);
   CHECK(Sent<DrainServer>(Tick(2999)).empty());
   CHECK(Sent<DrainServer>(Tick(3000)).size() == 1);  // to a new life of the scheduler, it may be
   CHECK(Sent<DrainServer>(Tick(4999)).empty());
@@ -163,63 +155,6 @@ TEST_CASE_FIXTURE(Stopping, "moves: a signal hands the slots over first") {
   const auto exit = Release(7, 2).exit;
   REQUIRE(exit);
   CHECK(exit->ok());
-}
-
-TEST_CASE_FIXTURE(Stopping, "moves: if nobody can take them a checkpoint is asked for") {
-  const auto refused =
-      Scheduler(ErrorReply{ErrorCode::kRefused, "server-2 is the last server"}, drain);
-  CHECK_FALSE(refused.exit);
-  const auto asked = Sent<CheckpointNow>(refused);
-  REQUIRE(asked.size() == 1);
-  CHECK(Sent<DrainServer>(Tick(5000)).empty());
-  const auto exit = Scheduler(CheckpointDone{}, asked[0].envelope.sequence).exit;
-  REQUIRE(exit);
-  CHECK(exit->error().kind == ErrorKind::kPreempted);
-}
-
-TEST_CASE_FIXTURE(Stopping,
-                  "moves: it hands over for cluster.drain_s, then asks for a checkpoint") {
-  CHECK(Sent<CheckpointNow>(Tick(20'999)).empty());
-  CHECK(Sent<CheckpointNow>(Tick(21'000)).size() == 1);
-  CHECK(Sent<CheckpointNow>(Tick(30'000)).empty());
-  CHECK_FALSE(Tick(40'999).exit);
-  CHECK(Tick(41'000).exit->error().kind == ErrorKind::kTryLater);
-}
-
-TEST_CASE_FIXTURE(Stopping, "moves: a second signal ends it at once") {
-  const auto stopped = core.RequestStop(2000);
-  CHECK(stopped.exit->error().kind == ErrorKind::kTryLater);
-  CHECK(Has(stopped.warnings, event::kStopRequested));
-}
-
-TEST_CASE_FIXTURE(Stopping, "moves: an answer that decides nothing does not end the hand-over") {
-  now = 2500;
-  const auto unknown = Scheduler(ErrorReply{ErrorCode::kWrongRun, "not in the roster"}, drain);
-  CHECK(Sent<CheckpointNow>(unknown).empty());
-  CHECK(Sent<Join>(unknown).size() == 1);
-  CHECK(Sent<DrainServer>(Tick(3000)).size() == 1);
-}
-
-TEST_CASE_FIXTURE(Stopping, "moves: an answer that decides nothing does not end the checkpoint") {
-  const auto asked =
-      Sent<CheckpointNow>(Scheduler(ErrorReply{ErrorCode::kRefused, "nobody else"}, drain));
-  REQUIRE(asked.size() == 1);
-  SUBCASE("the scheduler does not know it") {
-    now = 2500;
-    const auto unknown = Scheduler(ErrorReply{ErrorCode::kWrongRun, "not in the roster"},
-                                   asked[0].envelope.sequence);
-    CHECK_FALSE(unknown.exit);
-    CHECK(Sent<Join>(unknown).size() == 1);
-  }
-  SUBCASE("a new life of the scheduler has not heard of it") {
-    (void)core.HandleScheduler({{kRun, {10}, ++sequence, 0, version}, HeartbeatReply{}}, now);
-  }
-  const auto again = Sent<CheckpointNow>(Tick(3000));
-  REQUIRE(again.size() == 1);
-  CHECK(Sent<CheckpointNow>(Tick(6000)).empty());
-  const auto exit = Scheduler(CheckpointDone{}, again[0].envelope.sequence).exit;
-  REQUIRE(exit);
-  CHECK(exit->error().kind == ErrorKind::kPreempted);
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a release of an earlier move lets go of nothing") {

@@ -127,19 +127,6 @@ TEST_CASE_FIXTURE(Moves, "moves: a part that cannot be taken ends that copy, and
   CHECK(std::get<SlotPull>(again[0].body).slot == 2);
 }
 
-TEST_CASE_FIXTURE(Moves, "moves: no room for a slot ends its copy, and nothing else") {
-  const auto effects = Scheduler(MoveSlots{1, {2, 3}, {0, 0}, 0});
-  REQUIRE(effects.work.size() == 2);
-  const Error full = Failed("there is no memory for 1 slot");
-  const SlotId slot = effects.work[0].slot_job()->slots.at(0);
-  (void)core.HandleOutcome({effects.work[0].ticket, 0, full}, 0);
-  const auto failed = core.HandleOutcome({effects.work[0].ticket, 1, Attached{}}, 0);
-  CHECK_FALSE(failed.unload);
-  REQUIRE(failed.work.size() == 1);
-  CHECK(failed.work[0].slot_job()->kind == SlotJob::Kind::kDiscard);
-  CHECK(failed.work[0].slot_job()->slots == std::vector<SlotId>{slot});
-}
-
 TEST_CASE_FIXTURE(Moves, "moves: executors that are behind with putting hold back the pulls") {
   const auto effects = Scheduler(MoveSlots{1, {2}, {0}, 0});
   (void)Do(effects);
@@ -197,17 +184,6 @@ TEST_CASE_FIXTURE(Moves, "moves: it may ask the servers of its plan, and who has
   CHECK_FALSE(core.MayAsk("a", {8}));
 }
 
-TEST_CASE_FIXTURE(Moves, "moves: with a refusal the copy begins again") {
-  const auto pull = PullsOf(Scheduler(MoveSlots{1, {2}, {0}, 0})).at(0);
-  CHECK(Answer(pull, ErrorReply{ErrorCode::kRefused, "overloaded"}).to_servers.empty());
-  const auto again = PullsOf(Tick(100));
-  REQUIRE(again.size() == 1);
-  CHECK(std::get<SlotPull>(again[0].body).part == 0);
-  // An answer to the first request is of another copy.
-  CHECK(Answer(pull, Part(pull, false)).work.empty());
-  CHECK(Answer(again[0], Part(again[0], false)).work.size() == 1);
-}
-
 TEST_CASE_FIXTURE(Moves, "moves: a new life of the scheduler numbers its moves anew") {
   CopyColdRows();
   const auto of_new_life = [&](Body body) {
@@ -221,29 +197,18 @@ TEST_CASE_FIXTURE(Moves, "moves: a new life of the scheduler numbers its moves a
   CHECK(std::get<SlotPull>(PullsOf(effects)[2].body).slot == 1);
 }
 
-TEST_CASE_FIXTURE(ServerFixture, "moves: a server that joins a generation has no slots at first") {
+TEST_CASE_FIXTURE(ServerFixture,
+                  "moves: slots that a server of a generation must have had are lost") {
   (void)core.Start(0);
   (void)JoinAs("server-2");
   plan = PlanOf(3, kSelf);
   plan.generation = 1;
   version = 3;
-  SUBCASE("executors without slots") {
-    std::fill(plan.slot_owner.begin(), plan.slot_owner.end(), uint16_t{0});
-    const auto load = Scheduler(plan).load;
-    REQUIRE(load);
-    CHECK(load->restore.empty());  // nothing to read
-    REQUIRE(load->slots.size() == 2);
-    for (const auto& slots : load->slots) CHECK(slots.empty());
-    CHECK(std::get<Ready>(Sent<Ready>(FinishLoad(*load)).at(0).body).plan_version == 3);
-    CHECK(Scheduler(MoveSlots{1, {2}, {0}, 0}).to_servers.size() == 1);
-  }
-  SUBCASE("slots that it must have had are lost") {
-    const auto effects = Scheduler(plan);
-    CHECK_FALSE(effects.load);
-    CHECK(effects.unload);
-    CHECK(core.incarnation() != kSelf);
-    CHECK(Sent<Join>(effects).size() == 1);
-  }
+  const auto effects = Scheduler(plan);
+  CHECK_FALSE(effects.load);
+  CHECK(effects.unload);
+  CHECK(core.incarnation() != kSelf);
+  CHECK(Sent<Join>(effects).size() == 1);
 }
 
 }  // namespace

@@ -75,70 +75,36 @@ TEST_CASE_FIXTURE(Moves,
   CHECK_FALSE(is_stale(next.work[0]));
 }
 
-TEST_CASE_FIXTURE(Moves, "moves: a plan without an order before copies everything then") {
-  const auto plan_switch = SwitchPlan(Next(kSix));
-  (void)Do(plan_switch);
-  CHECK(JobsOf(SlotJob::Kind::kReserve).size() == 2);
-  CHECK(JobsOf(SlotJob::Kind::kSwitchPlan).size() == 1);
-  const auto pulls = PullsOf(plan_switch);
-  REQUIRE(pulls.size() == 2);
-  for (const Message& pull : pulls) {
-    CHECK(std::get<SlotPull>(pull.body).part == 0);
-    CHECK_FALSE(std::get<SlotPull>(pull.body).cold_only);
-  }
-}
-
 TEST_CASE_FIXTURE(Moves, "moves: requests by the newer plan wait until it is ready for it") {
   CopyColdRows();
-  const TopKRequest top{Matrix(1, 4), 3, {}, {}};
+  const auto ask = [&] {
+    const auto asked =
+        core.HandleWorker("peer", Request(7, TopKRequest{Matrix(1, 4), 3, {}, {}}, 2), 0);
+    CHECK((asked.work.empty() && asked.to_workers.empty()));
+  };
+  ServerCore::Effects ready;
   SUBCASE("they come before the plan") {
-    const auto early = core.HandleWorker("peer", Request(7, top, 2), 0);
-    CHECK(early.work.empty());
-    CHECK(early.to_workers.empty());
-    const auto ready = TakeOver(Next(kSix));
-    const auto asked = std::count_if(ready.work.begin(), ready.work.end(),
-                                     [](const auto& work) { return work.request() != nullptr; });
-    CHECK(asked == 1);
+    ask();
+    ready = TakeOver(Next(kSix));
   }
   SUBCASE("they come before its slots") {
     const auto plan_switch = SwitchPlan(Next(kSix));
-    CHECK(core.HandleWorker("peer", Request(7, top, 2), 0).work.empty());
-    CHECK(core.HandleWorker("peer", Request(7, top, 2), 0).work.empty());  // repeated
+    ask();
+    ask();  // repeated
     (void)Do(plan_switch);
-    const auto pulls = PullsOf(plan_switch);
-    (void)Do(Answer(pulls[0], Part(pulls[0], true)));
-    const auto ready = Do(Answer(pulls[1], Part(pulls[1], true)));
-    const auto asked = std::count_if(ready.work.begin(), ready.work.end(),
-                                     [](const auto& work) { return work.request() != nullptr; });
-    CHECK(asked == 1);
+    for (const Message& pull : PullsOf(plan_switch)) ready = Do(Answer(pull, Part(pull, true)));
   }
-  SUBCASE("too many of them") {
-    for (uint64_t n = 1; n <= RequestTable::kMaxEarly; ++n) {
-      CHECK(core.HandleWorker("peer", Request(n, top, 2), 0).to_workers.empty());
-    }
-    CHECK(Refusal(core.HandleWorker("peer", Request(9999, top, 2), 0)) == ErrorCode::kStalePlan);
-  }
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: requests by the older plan get the new one") {
-  CopyColdRows();
-  const auto plan_switch = SwitchPlan(Next(kSix));
-  (void)Do(plan_switch);
-  for (int ready = 0; ready < 2; ++ready) {
-    const auto answers = Answers(core.HandleWorker("peer", Request(7), 0));
-    REQUIRE(answers.size() == 2);
-    CHECK(answers[0].body == Body{plan});
-    CHECK(std::get<ErrorReply>(answers[1].body).code == ErrorCode::kStalePlan);
-    CHECK(answers[1].envelope.reply_to == 7);
-    for (const Message& pull : PullsOf(plan_switch)) (void)Do(Answer(pull, Part(pull, true)));
-  }
+  CHECK(std::ranges::count_if(
+            ready.work, [](const ServerWork& work) { return work.request() != nullptr; }) == 1);
 }
 
 TEST_CASE_FIXTURE(Moves,
                   "moves: a pull while it switches plans is answered, so two may exchange slots") {
+  CHECK(PullFrom({5, 0, false, 1000, false}, 2).work.empty());  // before the plan
   const auto plan_switch = SwitchPlan(Next({2, 3, 6, 7}));
   (void)Do(plan_switch);
   CHECK(PullsOf(plan_switch).size() == 2);
+  CHECK(OwnPulls(plan_switch).size() == 1);  // the one that came before
   CHECK(PullFrom({4, 0, false, 1000, false}, 2).work.size() == 1);
 }
 
@@ -192,55 +158,6 @@ TEST_CASE_FIXTURE(Moves, "moves: no checkpoint begins in the middle of a plan sw
   CHECK(asked.to_scheduler.empty());  // the scheduler asks again
 }
 
-TEST_CASE_FIXTURE(Moves, "moves: a plan of another generation drops copies and switches plans") {
-  CopyColdRows();
-  SUBCASE("while it copies") {}
-  SUBCASE("while it switches plans") {
-    (void)Do(SwitchPlan(Next(kSix)));
-    (void)core.HandleWorker("peer", Request(7, TopKRequest{}, 2), 0);
-  }
-  SUBCASE("while its slots are let go of") { (void)Do(SwitchPlan(Next({6}))); }
-  version = 5;
-  const auto effects = Scheduler(PlanOf(5, kSelf));
-  REQUIRE(effects.load);
-  CHECK(effects.load->slots[0] == std::vector<SlotId>{{4}, {5}});
-  CHECK(effects.to_servers.empty());
-  CHECK(Tick(500).to_servers.empty());
-  const auto ready = FinishLoad(*effects.load);
-  CHECK(Sent<Ready>(ready).size() == 1);
-  CHECK(ready.work.empty());  // what waited was for another generation
-  jobs.clear();
-  (void)Do(Release(4, 5));
-  CHECK(JobsOf(SlotJob::Kind::kRelease).empty());
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a scheduler that does not know it is told what it holds") {
-  const auto told = [&] {
-    now += 300;
-    const auto joins = Sent<Join>(Scheduler(ErrorReply{ErrorCode::kWrongRun, "who"}));
-    REQUIRE(joins.size() == 1);
-    return std::get<Join>(joins[0].body).plan_version;
-  };
-  CopyColdRows();
-  CHECK(told() == 1);
-  const auto plan_switch = SwitchPlan(Next(kSix));
-  (void)Do(plan_switch);
-  CHECK(told() == 1);  // its slots are still on their way
-  CHECK(Scheduler(plan).to_scheduler.empty());
-  const auto pulls = PullsOf(plan_switch);
-  (void)Do(Answer(pulls[0], Part(pulls[0], true)));
-  CHECK(Sent<Ready>(Do(Answer(pulls[1], Part(pulls[1], true)))).size() == 1);
-  CHECK(told() == 2);
-  (void)Do(SwitchPlan(WithoutSelf()));
-  CHECK(told() == 3);  // others may copy from it
-}
-
-TEST_CASE_FIXTURE(
-    Moves, "moves: a pull that came before the plan is answered as soon as it switches plans") {
-  CHECK(PullFrom({4, 0, false, 1000, false}, 2).work.empty());
-  CHECK(OwnPulls(SwitchPlan(Next({2, 3, 6, 7}))).size() == 1);  // 4 and 5 go, 2 and 3 come
-}
-
 TEST_CASE_FIXTURE(Moves, "moves: without a slot that came the plan cannot be kept") {
   CopyColdRows();
   const auto plan_switch = SwitchPlan(Next(kSix));
@@ -268,6 +185,29 @@ TEST_CASE_FIXTURE(Moves, "moves: without a slot that came the plan cannot be kep
   CHECK(core.incarnation() != kSelf);
   CHECK(Sent<Ready>(failed).empty());
   CHECK(std::get<Join>(Sent<Join>(failed).at(0).body).plan_version == 0);
+}
+
+TEST_CASE_FIXTURE(Moves, "moves: without room for a slot only a plan that has it cannot be kept") {
+  const auto fail = [&](const ServerCore::Effects& effects) {
+    const auto reserve = std::ranges::find_if(effects.work, [](const ServerWork& work) {
+      return work.slot_job() && work.slot_job()->kind == SlotJob::Kind::kReserve;
+    });
+    REQUIRE(reserve != effects.work.end());
+    (void)core.HandleOutcome({reserve->ticket, 0, Failed("no memory")}, 0);
+    return core.HandleOutcome({reserve->ticket, 1, Attached{}}, 0);
+  };
+  SUBCASE("the plan has it") { CHECK(fail(SwitchPlan(Next({2, 4, 5, 6, 7}))).unload); }
+  SUBCASE("it is only copied") {
+    const auto failed = fail(Scheduler(MoveSlots{1, {2}, {0}, 0}));
+    CHECK_FALSE(failed.unload);
+    REQUIRE(failed.work.size() == 1);
+    CHECK(failed.work[0].slot_job()->kind == SlotJob::Kind::kDiscard);
+  }
+  SUBCASE("it was only copied, and the plan gives it to nobody here") {
+    const auto copying = Scheduler(MoveSlots{1, {2}, {0}, 0});
+    (void)SwitchPlan(Next({4, 5, 6, 7}));
+    CHECK_FALSE(fail(copying).unload);
+  }
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a plan whose slots are with no server of it is not taken") {

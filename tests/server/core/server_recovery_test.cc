@@ -24,57 +24,6 @@ struct Synchronous : Fixture {
   }
 };
 
-TEST_CASE_FIXTURE(Fixture, "a checkpoint is saved and reported, again if it is asked for again") {
-  CHECK_FALSE(Scheduler(RequestFor("step-1")).save);  // nothing loaded
-  Load();
-  const auto save = Scheduler(RequestFor("step-1")).save;
-  REQUIRE(save);
-  CHECK(save->name == "step-1");
-  CHECK(save->directory == "/c/step-1");
-  CHECK(save->shard == "shard-1-1");
-  CHECK(save->keep == std::vector<std::string>{"step-0"});
-  CHECK_FALSE(save->committed);
-  CHECK_FALSE(Scheduler(RequestFor("step-1")).save);  // it is at it
-  CheckpointDone done;
-  done.rows = 10;
-  done.bytes = 100;
-  done.files = {{"000001.sst", 100, 99}};
-  const auto sent = Sent<CheckpointDone>(core.HandleSaved(save->ticket, done, 0));
-  done.name = "step-1";
-  done.shard = "shard-1-1";
-  REQUIRE(sent.size() == 1);
-  CHECK(sent[0].body == Body{done});
-  CHECK(sent[0].envelope.plan_version == 1);
-  const auto again = Scheduler(RequestFor("step-1"));
-  CHECK_FALSE(again.save);
-  CHECK(Sent<CheckpointDone>(again).at(0).body == Body{done});
-  CHECK(Sent<CheckpointDone>(core.HandleSaved(save->ticket, done, 0)).empty());  // a closed ticket
-}
-
-TEST_CASE_FIXTURE(Fixture, "a checkpoint that fails is reported, and may be tried again") {
-  Load();
-  const auto save = Scheduler(RequestFor("step-1")).save;
-  CheckpointDone failed;
-  failed.error = "no space left on device";
-  const auto sent = Sent<CheckpointDone>(core.HandleSaved(save->ticket, failed, 0));
-  CHECK(std::get<CheckpointDone>(sent.at(0).body).error == "no space left on device");
-  CHECK_FALSE(std::get<CheckpointDone>(sent.at(0).body).retry);
-  CHECK(Scheduler(RequestFor("step-1")).save);
-}
-
-TEST_CASE_FIXTURE(Fixture, "a checkpoint while another is being written is for later") {
-  Load();
-  const auto save = Scheduler(RequestFor("step-1")).save;
-  const auto refused = Scheduler(RequestFor("step-2"));
-  CHECK_FALSE(refused.save);
-  const auto& answer = std::get<CheckpointDone>(refused.to_scheduler.at(0).body);
-  CHECK(answer.name == "step-2");
-  CHECK(answer.error == "step-1 is still being written");
-  CHECK(answer.retry);
-  (void)core.HandleSaved(save->ticket, {}, 0);
-  CHECK(Scheduler(RequestFor("step-2")).save);
-}
-
 TEST_CASE_FIXTURE(Synchronous, "a checkpoint of other steps than are committed is for later") {
   CheckpointRequest request = RequestFor("step-4");
   request.committed = 2;
@@ -120,18 +69,6 @@ TEST_CASE_FIXTURE(Fixture, "with a newer plan a server drops all it has, and loa
   CHECK(anew->shard == "shard-2-1");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a newer plan in the middle of loading loads anew") {
-  (void)core.Start(0);
-  (void)JoinAs("server-2");
-  const auto first = Scheduler(plan).load;
-  REQUIRE(first);
-  (void)core.HandleOutcome({first->ticket, 0, Loaded{3, 10}}, 0);
-  const auto second = Scheduler(PlanOf(2, kSelf)).load;
-  REQUIRE(second);
-  CHECK(core.HandleOutcome({first->ticket, 1, Loaded{3, 10}}, 0).to_scheduler.empty());
-  CHECK(FinishLoad(*second).to_scheduler.at(0).body == Body{Ready{2, 7, 30}});
-}
-
 TEST_CASE_FIXTURE(Fixture, "older and repeated plans load nothing, the latter are answered") {
   plan = PlanOf(3, kSelf);
   version = 3;
@@ -162,14 +99,6 @@ TEST_CASE_FIXTURE(Fixture, "a server without a seat is a spare, and waits for a 
   CHECK(Refusal(core.HandleWorker("peer", Request(1), 0)) == ErrorCode::kWrongRun);
   version = 2;
   CHECK(Scheduler(PlanOf(2, kSelf)).load);
-}
-
-TEST_CASE_FIXTURE(Fixture, "a worker that the scheduler dropped is refused until the next plan") {
-  Load();
-  (void)Scheduler(DropBatches{kWorker});
-  CHECK(Refusal(core.HandleWorker("peer", Request(8), 0)) == ErrorCode::kFenced);
-  const Message other = From({6}, Request(8));
-  CHECK(core.HandleWorker("peer", other, 0).work.size() == 1);
 }
 
 TEST_CASE_FIXTURE(Fixture,
@@ -305,13 +234,6 @@ TEST_CASE_FIXTURE(Fixture, "a signal asks for a checkpoint first, and the answer
     REQUIRE(exit);
     CHECK(exit->error().kind == ErrorKind::kTryLater);
   }
-  SUBCASE("no answer") {
-    CHECK_FALSE(Tick(20'999).exit);
-    CHECK(Tick(21'000).exit->error().kind == ErrorKind::kTryLater);
-  }
-  SUBCASE("a second signal") {
-    CHECK(core.RequestStop(2000).exit->error().kind == ErrorKind::kTryLater);
-  }
   SUBCASE("its slots are others' by now") {
     const auto effects = Scheduler(ErrorReply{ErrorCode::kFenced, "begin a new life"});
     REQUIRE(effects.exit);
@@ -352,7 +274,6 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
     const auto exit = Tick(60'001).exit;
     REQUIRE(exit);
     CHECK(exit->error().kind == ErrorKind::kTryLater);
-    CHECK(exit->error().message == "nothing heard from the scheduler for 60 s");
   }
   SUBCASE("it knows from an earlier checkpoint") {
     Load();
@@ -366,24 +287,13 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
     CHECK(effects.save->shard == "shard-1-1");
     CHECK_FALSE(Tick(60'101).save);       // once
     CHECK_FALSE(core.AcceptsRequests());  // nothing may count that the mark lacks
-    SUBCASE("saved") {
-      const auto exit = core.HandleSaved(effects.save->ticket, {}, 0).exit;
-      REQUIRE(exit);
-      CHECK(exit->error().kind == ErrorKind::kTryLater);
-      CHECK(exit->error().message ==
-            "the scheduler is gone; this server's part is saved as /c/orphan-1-0/shard-1-1");
-    }
+    SUBCASE("saved") { CHECK(core.HandleSaved(effects.save->ticket, {}, 0).exit); }
     SUBCASE("not saved") {
       CheckpointDone failed;
       failed.error = "no space left on device";
       const auto exit = core.HandleSaved(effects.save->ticket, failed, 0).exit;
-      CHECK(exit->error().message ==
-            "the scheduler is gone, and saving failed: no space left on device");
-    }
-    SUBCASE("the scheduler comes back meanwhile: batches would count that the mark lacks") {
-      CHECK(Sent<Join>(Scheduler(ErrorReply{ErrorCode::kWrongRun, "who"})).size() == 1);
-      CHECK_FALSE(core.AcceptsRequests());
-      CHECK(core.HandleSaved(effects.save->ticket, {}, 0).exit);
+      REQUIRE(exit);
+      CHECK(exit->error().message.ends_with(failed.error));
     }
     SUBCASE("a new plan comes meanwhile: it begins anew") {
       version = 2;
@@ -392,25 +302,6 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
       CHECK_FALSE(core.HandleSaved(effects.save->ticket, {}, 0).exit);
       (void)FinishLoad(*load);
       CHECK(core.AcceptsRequests());
-    }
-  }
-  SUBCASE("a checkpoint is being written, which nobody will find: its part comes after that") {
-    Load();
-    const auto save = Scheduler(RequestFor("step-1")).save;
-    const auto effects = Tick(60'001);
-    CHECK_FALSE(effects.exit);
-    CHECK_FALSE(effects.save);
-    SUBCASE("the scheduler stays away") {
-      CHECK_FALSE(core.HandleSaved(save->ticket, {}, 0).exit);
-      const auto own = Tick(60'101).save;
-      REQUIRE(own);
-      CHECK(own->directory == "/c/orphan-1-0");
-      CHECK(core.HandleSaved(own->ticket, {}, 0).exit);
-    }
-    SUBCASE("it comes back") {
-      (void)Scheduler(HeartbeatReply{});
-      CHECK(core.AcceptsRequests());
-      CHECK_FALSE(core.HandleSaved(save->ticket, {}, 0).exit);
     }
   }
 }

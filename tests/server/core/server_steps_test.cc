@@ -103,35 +103,6 @@ bool Nothing(const ServerCore::Effects& effects) {
          !effects.exit;
 }
 
-TEST_CASE_FIXTURE(Synchronous, "a batch waits until its step is open, and goes behind the commit") {
-  CHECK(Nothing(Worker(1, Embed(0))));  // before the first commit nothing is open
-  CHECK(Nothing(Worker(2, Embed(3))));
-  CHECK(Nothing(Worker(1, Embed(1), kOther)));
-  auto effects = Scheduler(CommitSteps{0});
-  REQUIRE(effects.work.size() == 3);
-  CHECK(*effects.work[0].request() == Body{CommitSteps{0}});
-  CHECK(*effects.work[1].request() == Ticketed(Embed(0), kWorker));
-  CHECK(effects.work[1].sender() == kWorker);
-  CHECK(*effects.work[2].request() == Ticketed(Embed(1), kOther));
-  CHECK(effects.work[2].sender() == kOther);
-  const Message reply = Reply(Answer(effects.work[1], EmbedReply{Matrix(1, 4)}));
-  CHECK(reply.envelope.reply_to == 1);
-  // The scheduler hears of the commit when all executors have it.
-  CHECK(core.HandleOutcome({effects.work[0].ticket, 1, StepsCommitted{0}}, 0).to_scheduler.empty());
-  const auto committed = core.HandleOutcome({effects.work[0].ticket, 0, StepsCommitted{0}}, 0);
-  REQUIRE(committed.to_scheduler.size() == 1);
-  CHECK(committed.to_scheduler[0].body == Body{StepsCommitted{0}});
-
-  effects = Scheduler(CommitSteps{1});
-  REQUIRE(effects.work.size() == 2);
-  CHECK(*effects.work[0].request() == Body{CommitSteps{1}});
-  CHECK(*effects.work[1].request() == Ticketed(Embed(3), kWorker));
-  // Open now, and what is older is not this core's to judge.
-  CHECK(Worker(3, Embed(2)).work.size() == 1);
-  CHECK(Worker(4, Embed(0)).work.size() == 1);
-  CHECK(Nothing(Worker(5, Embed(4))));
-}
-
 TEST_CASE_FIXTURE(Synchronous, "a query that begins its batch waits for the step as well") {
   (void)Scheduler(CommitSteps{0});
   ActiveQuery query{Embed(3).batch, Matrix(10, 4), {}, std::vector<uint32_t>(10)};
@@ -200,18 +171,6 @@ TEST_CASE_FIXTURE(Synchronous, "a waiting request that is sent again is answered
   CHECK(Scheduler(CommitSteps{2}).work.size() == 1);
 }
 
-TEST_CASE_FIXTURE(Synchronous, "dropping a worker's batches drops what waits of it") {
-  CHECK(Nothing(Worker(1, Embed(0))));
-  CHECK(Nothing(Worker(1, Embed(1), kOther)));
-  CHECK(Scheduler(DropBatches{kWorker}).work.size() == 1);
-  const auto effects = Scheduler(CommitSteps{0});
-  REQUIRE(effects.work.size() == 2);
-  CHECK(effects.work[1].sender() == kOther);
-  // It is refused, until a new life of it comes.
-  const Message refused = Reply(Worker(1, Embed(0)));
-  CHECK(std::get<ErrorReply>(refused.body).code == ErrorCode::kFenced);
-}
-
 TEST_CASE_FIXTURE(Synchronous, "no more than a bounded number of requests waits") {
   (void)Scheduler(CommitSteps{0});
   for (uint64_t n = 0; n < RequestTable::kMaxWaiting; ++n) {
@@ -220,20 +179,12 @@ TEST_CASE_FIXTURE(Synchronous, "no more than a bounded number of requests waits"
   const auto refused = Worker(1, Embed(2));
   CHECK(Refusal(refused) == "512 requests wait for their steps, no more are taken");
   CHECK(Worker(1, Embed(2)).to_workers == refused.to_workers);  // the same again
+  CHECK(Nothing(Worker(1, Embed(2), {1000})));                  // one that waits already
   CHECK(Worker(2, Embed(0)).work.size() == 1);  // of an open step, or no batch's first
   CHECK(Worker(3, Embed(9, false)).work.size() == 1);
   const auto effects = Scheduler(CommitSteps{1});
   CHECK(effects.work.size() == 1 + RequestTable::kMaxWaiting / 4);
   CHECK(Nothing(Worker(4, Embed(8))));
-}
-
-TEST_CASE_FIXTURE(Synchronous,
-                  "a waiting request is not refused when it is sent again to a full server") {
-  (void)Scheduler(CommitSteps{0});
-  for (uint64_t n = 0; n < RequestTable::kMaxWaiting; ++n) {
-    REQUIRE(Nothing(Worker(1, Embed(2), {1000 + n})));
-  }
-  CHECK(Nothing(Worker(1, Embed(2), {1000})));
 }
 
 TEST_CASE_FIXTURE(Synchronous, "waiting requests keep the order of their steps") {
@@ -389,13 +340,6 @@ TEST_CASE("one request to the only server gives what two requests give") {
   CHECK(std::holds_alternative<Ack>(one.Ask(EmbedPush{{0, 0, 0}, Matrix(2, 4)})));
   const TopKRequest top{Query(true).hidden, 5, Search::kExact, {}};
   CHECK(one.Ask(top) == two.Ask(top));
-}
-
-TEST_CASE_FIXTURE(Whole, "a request in two rounds that fails in the first is answered so") {
-  Greet(9);
-  const Body reply = Ask(Query(true));  // no such batch
-  CHECK(rounds == 1);
-  CHECK(std::get<ErrorReply>(reply).code == ErrorCode::kUnknownBatch);
 }
 
 TEST_CASE_FIXTURE(OnlyServer, "a request in two rounds is one: repeated, timed and counted") {

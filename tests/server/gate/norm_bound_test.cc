@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -158,16 +157,6 @@ TEST_CASE_FIXTURE(Fixture, "refusals of most senders are not the senders' fault"
   }
   CHECK(refused < 2 * NormBound::kOnEnd);
   Train({1, 2, 3}, 30, 10);
-}
-
-TEST_CASE_FIXTURE(Fixture, "who has set a bound can be shown") {
-  CHECK(bound.Basis().empty());
-  for (size_t n = 0; n < NormBound::kEnough; ++n) CHECK(bound.Takes(Of(0x1a), Next(), 2.5f));
-  CHECK(bound.Basis() == "0000001a 2.5");
-  for (uint64_t worker = 1; worker < 20; ++worker) {
-    for (size_t n = 0; n < NormBound::kEnough; ++n) CHECK(bound.Takes(Of(worker), Next(), 2.5f));
-  }
-  CHECK(std::ranges::count(bound.Basis(), ',') == NormBound::kShownSenders - 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "numbers that grow as training goes on are taken") {
