@@ -2,8 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
 
 #include "tests/server/support/slot_move.h"
 #include "tests/server/support/training_run.h"
@@ -93,116 +91,6 @@ TEST_CASE("a slot that moves while it is trained is the same where it comes to")
     TrainRun(&cluster, 48, 50);
     CHECK(a->applied().groups().size() == 1);
   }
-}
-
-// The largest difference between the rows of two clusters, relative to 1.
-double Difference(LocalCluster* a, LocalCluster* b) {
-  const Config& config = a->config();
-  double most = 0;
-  const auto compare = [&](LayerKind kind, uint32_t id) {
-    const RowView x = a->Row(kind, id), y = b->Row(kind, id);
-    for (uint32_t j = 0; j < config.model.hidden; ++j) {
-      most = std::max(most, double{std::abs(x.weights[j] - y.weights[j])});
-    }
-    most = std::max(most, double{std::abs(x.scalars->bias - y.scalars->bias)});
-    CHECK(x.scalars->steps == y.scalars->steps);
-  };
-  for (uint32_t id = 0; id <= config.model.features; ++id) compare(LayerKind::kInput, id);
-  for (uint32_t id = 0; id < config.model.labels; ++id) compare(LayerKind::kOutput, id);
-  return most;
-}
-
-TEST_CASE("all neurons active: training is the same with slots that move and without") {
-  for (const bool synchronous : {false, true}) {
-    CAPTURE(synchronous);
-    Config config = SmallConfig(300, 400, 12);
-    config.train.optimizer = OptimizerKind::kAdaGrad;
-    config.train.learning_rate = 0.1f;
-    config.train.batch = 8;
-    if (synchronous) {
-      config.train.target_batch = kStepBatches * config.train.batch;
-      config.train.staleness = 0;
-    }
-    ResolveConfig(300, 400, &config);
-    LocalCluster undisturbed(config, kRunSamples, {1});
-    TrainRun(&undisturbed, 0, 40);
-    // Nine executors for eight slots: the first has none.
-    for (const uint32_t executors : {2u, 9u}) {
-      LocalCluster cluster(config, kRunSamples, {executors});
-      const auto owner = [&](SlotId slot) {
-        uint32_t e = 0;
-        while (!cluster.executors()[e]->output().layer().map().Owns(slot)) ++e;
-        return e;
-      };
-      TrainRun(&cluster, 0, 4);
-      for (uint32_t n = 0; n < 8; ++n) {
-        const SlotId slot{(3 * n + 2) % 8};
-        const uint32_t from = owner(slot), to = n % 2 == 0 ? 0 : executors - 1;
-        std::optional<SlotMove> move;
-        if (from != to) move.emplace(cluster.executors(), from, to, slot);
-        TrainRun(&cluster, 4 + 4 * n, 6 + 4 * n, [&] {
-          if (move) move->CopyPart(true, 2000);
-        });
-        if (move) move->Finish();
-        TrainRun(&cluster, 6 + 4 * n, 8 + 4 * n);
-      }
-      TrainRun(&cluster, 36, 40);
-      CHECK(Difference(&undisturbed, &cluster) < 1e-5);
-    }
-  }
-}
-
-TEST_CASE("what a slot took of a batch before it moved it does not take again") {
-  const Config config = RunConfig(kHashed);
-  LocalCluster cluster(config, kRunSamples, {2});
-  Executor* b = cluster.executors()[1];
-  TrainRun(&cluster, 0, 4);
-  SlotMove move(cluster.executors(), 0, 1, {1});
-  move.CopyColdRows();
-  BatchFlight flight = cluster.Flight(RunBatch(config, 4), 4);
-  while (flight.stage() != BatchFlight::Stage::kEmbedPush) cluster.TrainStage(&flight, 0);
-  move.Finish();
-  CHECK(b->batches_in_flight() == 0);
-  const Body push = flight.RequestFor(0);
-  for (Executor* executor : cluster.executors()) {
-    const Body reply = executor->Handle({1}, push);
-    CHECK(std::get<ErrorReply>(reply).code == ErrorCode::kUnknownBatch);
-  }
-  CHECK(b->applied().Has(Part::kOutput, 4, {1}));
-  CHECK_FALSE(b->applied().Has(Part::kInput, 4, {1}));
-  const auto rows = [&](Layer* layer) {
-    std::vector<std::vector<uint8_t>> all;
-    for (uint32_t row = 0; row < layer->map().SlotSize({1}); ++row) {
-      all.push_back(StoredRow(layer, {1}, row));
-    }
-    return all;
-  };
-  const auto output = rows(&b->output().layer()), input = rows(&b->input().layer());
-  (void)cluster.Train(RunBatch(config, 4), 4);
-  CHECK(rows(&b->output().layer()) == output);
-  CHECK(rows(&b->input().layer()) != input);
-}
-
-TEST_CASE("a slot of another step is refused, and taken once the steps agree") {
-  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, true});
-  LocalCluster cluster(config, kRunSamples, {2});
-  Executor* a = cluster.executors()[0];
-  TrainRun(&cluster, 0, 4);
-  Executor behind(config, kRunSamples, {}, 7, Purpose::kTraining, BestKernels());
-  const std::vector<Executor*> pair = {a, &behind};
-  SlotMove move(pair, 0, 1, {0});
-  move.Do(Kind::kSwitchPlan);
-  move.CopyRest();
-  REQUIRE(behind.Handle({1}, CommitSteps{1}) == Body{StepsCommitted{1}});
-  CHECK(DoAll(pair, {Kind::kAttach, {{0}}}) == "slot 0 is at step 2, this executor at step 1");
-  CHECK(behind.output().layer().map().owned().empty());
-
-  Executor fresh(config, kRunSamples, {}, 8, Purpose::kTraining, BestKernels());
-  const std::vector<Executor*> other = {a, &fresh};
-  SlotMove again(other, 0, 1, {0});
-  again.CopyRest();
-  again.Do(Kind::kAttach);
-  CHECK(fresh.committed() == 2u);
 }
 
 struct Moving {
@@ -336,9 +224,6 @@ TEST_CASE("slots are reserved and given up again") {
     return e->input().layer().MemoryBytes() + e->output().layer().MemoryBytes();
   };
   const uint64_t before = memory(b), of_slot = before / b->input().layer().map().owned().size();
-  CHECK(DoAll(executors, {Kind::kReserve, {b->input().layer().map().owned()[0]}, 1})
-            .find("cannot be reserved: it is here") != std::string::npos);
-  CHECK(DoAll(executors, {Kind::kReserve, {{8}}, 1}) == "slot 8 cannot be reserved: there is none");
   REQUIRE(DoAll(executors, {Kind::kReserve, {{0}, {1}, {0}}, 1}) == "");
   CHECK(memory(b) == before + 2 * of_slot);
   TrainRun(&cluster, 0, 2);
@@ -363,45 +248,6 @@ TEST_CASE("slots are reserved and given up again") {
 
   Executor reader(config, kRunSamples, AllSlots(config), 0, Purpose::kInference, BestKernels());
   CHECK_FALSE(reader.Do({Kind::kReserve, {{1}}, 0}).ok());
-}
-
-TEST_CASE("snapshots follow slots that move, and what they write restores") {
-  for (const RunKind& kind : {kPlain, kHashed}) {
-    const Config config = RunConfig(kind);
-    LocalCluster cluster(config, kRunSamples, {2});
-    TrainRun(&cluster, 0, 4);
-    MemoryStore store;
-    for (uint32_t i = 0; i < 2; ++i) store.Save(cluster.executors()[i], i);
-    SlotMove move(cluster.executors(), 0, 1, {1});
-    move.CopyColdRows();
-    TrainRun(&cluster, 4, 5);
-    store.Begin(cluster.executors()[1], 1);
-    cluster.executors()[1]->AdvanceSnapshot(100);
-    move.Finish();  // gives the snapshot up
-    CHECK_FALSE(cluster.executors()[1]->snapshot_in_progress());
-    TrainRun(&cluster, 5, 7);
-    for (uint32_t i = 0; i < 2; ++i) store.Save(cluster.executors()[i], i);
-    // All of the slot is in the target's next one, and nothing in the source's.
-    const auto rows_of = [&](uint32_t executor) {
-      return std::ranges::count_if(store.written(executor),
-                                   [](const auto& row) { return row.first.slot == SlotId{1}; });
-    };
-    const auto size = cluster.executors()[1]->input().layer().map().SlotSize({1}) +
-                      cluster.executors()[1]->output().layer().map().SlotSize({1});
-    CHECK(rows_of(0) == 0);
-    CHECK(rows_of(1) == size);
-    // Slots that lie in another order begin anew, but with the same rows and batches.
-    for (const std::vector<uint32_t>& executors : {std::vector<uint32_t>{1}, {2}, {3}}) {
-      LocalCluster restored(config, kRunSamples, executors, false);
-      for (Executor* executor : restored.executors()) {
-        const Status loaded = store.Load(executor);
-        REQUIRE_MESSAGE(loaded.ok(), loaded.error().message);
-        CHECK(executor->applied().Has(Part::kInput, 6) == AppliedBatches::Share::kAll);
-      }
-      CHECK(Difference(&cluster, &restored) == 0);
-      TrainRun(&restored, 7, 9);
-    }
-  }
 }
 
 TEST_CASE("an executor goes on bit for bit only where the same slots lie in the same places") {

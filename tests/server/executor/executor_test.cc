@@ -73,24 +73,6 @@ TEST_CASE_FIXTURE(Fixture, "a batch goes through its four requests, each once an
   CHECK(Refusal(PushEmbedding()) == ErrorCode::kUnknownBatch);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a batch is the sender's own, batches interleave") {
-  Ask(Embed(0));
-  Ask(Embed(1));
-  CHECK(Refusal(Query(0), {6}) == ErrorCode::kUnknownBatch);
-  CHECK(std::holds_alternative<ActiveReply>(Ask(Query(1))));
-  CHECK(std::holds_alternative<ActiveReply>(Ask(Query(0))));
-  CHECK(executor.batches_in_flight() == 2);
-}
-
-TEST_CASE_FIXTURE(Fixture, "a batch that is embedded again starts anew") {
-  Ask(Embed());
-  Ask(Query());
-  CHECK(std::holds_alternative<EmbedReply>(Ask(Embed())));
-  CHECK(executor.batches_in_flight() == 1);
-  CHECK(Refusal(Push()) == ErrorCode::kUnknownBatch);
-  CHECK(std::holds_alternative<ActiveReply>(Ask(Query())));
-}
-
 TEST_CASE_FIXTURE(Fixture, "embeddings of unknown features are refused") {
   EmbedRequest bad = Embed();
   bad.features.ids[0] = kFeatures + 1;
@@ -171,41 +153,6 @@ TEST_CASE_FIXTURE(Fixture, "dropping a worker's batches leaves the others'") {
   CHECK(std::holds_alternative<ActiveReply>(Ask(Query(0), {6})));
 }
 
-TEST_CASE_FIXTURE(Fixture, "no more than a bounded number of batches is kept") {
-  // A worker's oldest batch makes room for its newest.
-  for (uint32_t i = 0; i <= kMaxBatchesOfWorker; ++i) {
-    CHECK(std::holds_alternative<EmbedReply>(Ask(Embed(i))));
-  }
-  CHECK(executor.batches_in_flight() == kMaxBatchesOfWorker);
-  // Of all workers' batches the one that came first makes room.
-  uint64_t worker = kWorker.value;
-  for (size_t i = kMaxBatchesOfWorker; i < kMaxBatchesInFlight; ++i) {
-    CHECK(std::holds_alternative<EmbedReply>(Ask(Embed(), {++worker})));
-  }
-  CHECK(executor.batches_in_flight() == kMaxBatchesInFlight);
-  CHECK(std::holds_alternative<EmbedReply>(Ask(Embed(), {1})));  // the lowest key
-  CHECK(executor.batches_in_flight() == kMaxBatchesInFlight);
-  CHECK(Refusal(Query(1)) == ErrorCode::kUnknownBatch);
-  CHECK(std::holds_alternative<ActiveReply>(Ask(Query(2))));
-  CHECK(std::holds_alternative<ActiveReply>(Ask(Query(), {1})));
-}
-
-TEST_CASE_FIXTURE(Fixture,
-                  "a worker's batches of an epoch that is over make room, the run has no others") {
-  Ask(Embed(0));
-  Ask(Embed(1), {6});
-  EmbedRequest later = Embed();
-  later.batch.epoch = config.train.epochs;
-  CHECK(Refusal(later) == ErrorCode::kRefused);
-  CHECK(executor.batches_in_flight() == 2);
-  later.batch.epoch = config.train.epochs - 1;
-  CHECK(std::holds_alternative<EmbedReply>(Ask(later)));
-  CHECK(executor.batches_in_flight() == 2);  // with another worker's, which is its own
-  CHECK(std::holds_alternative<EmbedReply>(Ask(Embed(0))));  // late, but it may come
-  CHECK(executor.batches_in_flight() == 3);
-  CHECK(Refusal(Embed(config.train.unit_batches)) == ErrorCode::kRefused);
-}
-
 TEST_CASE_FIXTURE(Fixture, "requests that ask for much memory are refused") {
   TopKRequest request;
   request.hidden = Matrix(1, config.model.hidden);
@@ -228,15 +175,6 @@ TEST_CASE("embedding without training keeps nothing, an executor for inference d
   const Matrix partial = InFloats(std::get<EmbedReply>(reply).partial);
   const float* row = executor.input().layer().weights(executor.input().layer().map().Local(1));
   CHECK(partial.row(0)[2] == row[2]);  // 1 * E_1 + 1 * bias, which is 0 at first
-}
-
-TEST_CASE("the step of a batch is its place in the run") {
-  TrainConfig train;
-  train.batch = 10;
-  train.unit_batches = 4;
-  CHECK(BatchNumber({0, 0, 0}, train, 95) == 0);
-  CHECK(BatchNumber({0, 2, 1}, train, 95) == 9);
-  CHECK(BatchNumber({3, 0, 2}, train, 95) == 32);
 }
 
 }  // namespace

@@ -76,38 +76,10 @@ LeaseBatch SomeBatch(const Config& config, uint64_t seed = 5) {
 const std::vector<uint32_t> kOnce = {0, 1, 2, 3, 4, 5, 6, 7};
 const std::vector<uint32_t> kFirstTwice = {0, 0, 2, 3, 4, 5, 6, 7};
 
-void CheckTwice(const Config& config) {
-  const LeaseBatch batch = SomeBatch(config);
-  LeaseBatch weighted = Picked(batch, kOnce);
-  weighted.weights = {2, 0, 1, 1, 1, 1, 1, 1};
-  const std::vector<float> twice = After(config, Picked(batch, kFirstTwice));
-  CHECK(Farthest(After(config, weighted), twice) < 1e-6);
-  weighted.weights.clear();
-  CHECK(Farthest(After(config, weighted), twice) > 1e-3);
-}
-
-TEST_CASE("a weight of 2 is the sample twice, and one of 0 leaves its place empty") {
-  for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
-    CAPTURE(static_cast<int>(loss));
-    Config config = SynchronousConfig();
-    config.model.loss = loss;
-    CheckTwice(config);
-    config.train.label_smoothing = loss == Loss::kSoftmax ? 0.1f : 0.0f;
-    CheckTwice(config);
-  }
-  Config by_mass = SynchronousConfig();
-  by_mass.model.active = ActiveSet::kMass;
-  by_mass.model.negatives = kLabels;  // all of them
-  CheckTwice(by_mass);
-}
-
 TEST_CASE("a weight of 2 is the sample twice where centroids are formed") {
-  Config config = SmallConfig(kFeatures, kLabels, kHidden);
+  Config config = SynchronousConfig();
   config.model.neurons = Neurons::kCentroids;
   config.model.active = ActiveSet::kMass;
-  config.train.batch = config.train.target_batch = kBatch;
-  config.train.staleness = 0;
-  config.train.epochs = 4;
   ResolveConfig(kFeatures, kLabels, &config);
   const LeaseBatch batch = SomeBatch(config);
   LeaseBatch weighted = Picked(batch, kOnce);

@@ -165,23 +165,5 @@ TEST_CASE("synchronous: slots that move between steps do not matter") {
   }
 }
 
-TEST_CASE("synchronous: a step that a move interrupts is trained again, and is the same") {
-  for (const Config& config : {OwnersConfig(ActiveSet::kMass), DenseConfig(ActiveSet::kMass)}) {
-    const StoredModel expected = ModelOf(config, {1});
-    LocalCluster cluster(config, kSamples, {2});
-    cluster.Commit(0);
-    TrainSteps(&cluster, 0, 3);
-    Random random(500 + 5);
-    const LeaseBatch batch = RandomBatch(config, kBatch, 3, &random);
-    (void)cluster.Train(batch, 5);  // the first of two
-    BatchFlight flight = cluster.Flight(batch, 5);
-    cluster.TrainStage(&flight, 0, {9});
-    cluster.TrainStage(&flight, 0, {9});
-    SlotMove(cluster.executors(), 0, 1, SlotId{1}).Finish();
-    TrainSteps(&cluster, 3, kSteps);
-    CHECK(Stored(&cluster) == expected);
-  }
-}
-
 }  // namespace
 }  // namespace dslide::synchronous_owners_test

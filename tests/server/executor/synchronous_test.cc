@@ -1,16 +1,9 @@
 // Synchronous training by executors: what a step's batches do, in whatever order and by whom.
-#include <algorithm>
-#include <cmath>
-#include <set>
 
-#include "common/checkpoint/layout.h"
 #include "server/executor/gather.h"
 #include "server/executor/request_round.h"
-#include "server/storage/checkpoint.h"
 #include "tests/server/support/dense_copy.h"
 #include "tests/server/support/local_cluster.h"
-#include "tests/server/support/saving.h"
-#include "tests/support/temp_directory.h"
 
 namespace dslide::synchronous_test {
 namespace {
@@ -165,97 +158,10 @@ TEST_CASE("synchronous: the order of a step's batches does not matter, with draw
   CheckBothPrecisions(config);
 }
 
-TEST_CASE("synchronous: when checkpoints are written does not matter, with hash tables") {
-  const Config config = HashedConfig();
-  TempDirectory directory;
-  const auto rows_after = [&](bool save) {
-    CheckpointStore store({"server-0000000000000001"}, {});
-    LocalCluster cluster(config, kSamples, {1});
-    cluster.Commit(0);
-    for (uint64_t step = 0; step < 8; ++step) {
-      TrainStep(&cluster, step, {0, 1, 2, 3});
-      if (!save) continue;
-      const std::string name = CheckpointName(step);
-      REQUIRE(SaveOnce(&store, cluster.executors(),
-                       {step, name, directory.path() + "/" + name, "shard-1-0", {}, {}})
-                  .error == "");
-    }
-    return StoredRows(&cluster);
-  };
-  CHECK(rows_after(true) == rows_after(false));
-}
-
 TEST_CASE("synchronous: int8 on the wire does not make the order matter") {
   Config config = StepConfig(4);
   config.cluster.wire = Wire::kInt8;
   CheckOrderDoesNotMatter(config, {1, 1});
-}
-
-// Step 0 and 1 of a cluster whose batch 2 is trained as `again` says; else each batch once.
-template <typename Again>
-std::vector<uint8_t> AfterTwoSteps(const Again& again) {
-  Config config = StepConfig(4);
-  config.train.optimizer = OptimizerKind::kAdam;
-  config.train.learning_rate = 0.02f;
-  config.train.dropout_hidden = 0.2f;
-  LocalCluster cluster(config, kSamples, {2, 1});
-  cluster.Commit(0);
-  for (uint64_t n = 0; n < 4; ++n) {
-    if (n == 2) again(&cluster, BatchOf(config, n));
-    (void)cluster.Train(BatchOf(config, n), n);
-  }
-  cluster.Commit(1);
-  TrainStep(&cluster, 1, {0, 1, 2, 3});
-  return StoredRows(&cluster);
-}
-
-TEST_CASE("synchronous: a batch that is trained more than once counts once") {
-  const std::vector<uint8_t> once = AfterTwoSteps([](LocalCluster*, const LeaseBatch&) {});
-  CHECK(AfterTwoSteps([](LocalCluster* cluster, const LeaseBatch& batch) {
-          (void)cluster->Train(batch, 2);
-        }) == once);
-  CHECK(AfterTwoSteps([](LocalCluster* cluster, const LeaseBatch& batch) {
-          BatchFlight flight = cluster->Flight(batch, 2);  // by another worker
-          while (!flight.done()) cluster->TrainStage(&flight, 1, {9});
-        }) == once);
-}
-
-TEST_CASE("synchronous: a batch that one worker began and another trained counts once") {
-  const std::vector<uint8_t> once = AfterTwoSteps([](LocalCluster*, const LeaseBatch&) {});
-  for (const uint32_t server : {0u, 1u}) {
-    // Up to GradientPush on one server only.
-    CHECK(AfterTwoSteps([&](LocalCluster* cluster, const LeaseBatch& batch) {
-            BatchFlight flight = cluster->Flight(batch, 2);
-            cluster->TrainStage(&flight, 0, {9});
-            cluster->TrainStage(&flight, 0, {9});
-            const Body reply = cluster->Ask(server, flight.RequestFor(server), {9});
-            REQUIRE(std::holds_alternative<GradientReply>(reply));
-          }) == once);
-    // Up to EmbedPush on one server only.
-    CHECK(AfterTwoSteps([&](LocalCluster* cluster, const LeaseBatch& batch) {
-            BatchFlight flight = cluster->Flight(batch, 2);
-            for (int stage = 0; stage < 3; ++stage) cluster->TrainStage(&flight, 0, {9});
-            REQUIRE(cluster->Ask(server, flight.RequestFor(server), {9}) == Body{Ack{}});
-            (void)cluster->AskExecutors(0, DropBatches{{9}});
-          }) == once);
-  }
-}
-
-// Largest |a - b| / (|b| + floor) over all weights; the floor is a hundredth of a typical one.
-double WorstError(LocalCluster* cluster, const DenseNetwork& network) {
-  constexpr double kFloor = 0.003;
-  double worst = 0;
-  const auto compare = [&](LayerKind kind, uint32_t id, const DenseRow& dense) {
-    const RowView row = cluster->Row(kind, id);
-    for (uint32_t j = 0; j <= kHidden; ++j) {
-      const double got = j < kHidden ? row.weights[j] : row.scalars->bias;
-      worst = std::max(worst, std::abs(got - dense.w[j]) / (std::abs(dense.w[j]) + kFloor));
-    }
-    CHECK(row.scalars->steps == dense.steps);
-  };
-  for (uint32_t f = 0; f <= kFeatures; ++f) compare(LayerKind::kInput, f, network.input[f]);
-  for (uint32_t n = 0; n < kLabels; ++n) compare(LayerKind::kOutput, n, network.output[n]);
-  return worst;
 }
 
 TEST_CASE("synchronous: steps of one batch are asynchronous training one batch at a time") {
@@ -272,16 +178,7 @@ TEST_CASE("synchronous: steps of one batch are asynchronous training one batch a
       CHECK(b.Train(BatchOf(config, n), n).loss_sum ==
             doctest::Approx(done.loss_sum).epsilon(1e-6));
     }
-    CHECK(WorstError(&a, [&] {
-            DenseNetwork copy = CopyOf(&b);
-            for (uint32_t f = 0; f <= kFeatures; ++f) {
-              copy.input[f].steps = b.Row(LayerKind::kInput, f).scalars->steps;
-            }
-            for (uint32_t n = 0; n < kLabels; ++n) {
-              copy.output[n].steps = b.Row(LayerKind::kOutput, n).scalars->steps;
-            }
-            return copy;
-          }()) < 1e-5);  // sums in fixed point are rounded otherwise
+    CHECK(WorstError(&a, CopyOf(&b)) < 1e-5);  // sums in fixed point are rounded otherwise
   }
 }
 
@@ -348,44 +245,6 @@ TEST_CASE("synchronous: a step of several batches trains like the dense referenc
   }
 }
 
-struct StepFixture {
-  Config config = StepConfig(4);
-  LocalCluster cluster{config, kSamples, {1}};
-
-  Body Embed(uint64_t number, Incarnation sender = {1}) {
-    return cluster.AskExecutors(0, cluster.Flight(BatchOf(config, number), number).RequestFor(0),
-                                sender);
-  }
-  std::string Refusal(const Body& reply) {
-    REQUIRE(std::holds_alternative<ErrorReply>(reply));
-    return std::get<ErrorReply>(reply).text;
-  }
-  size_t InFlight() { return cluster.executors()[0]->batches_in_flight(); }
-};
-
-TEST_CASE_FIXTURE(StepFixture, "synchronous: only batches of open steps are taken") {
-  CHECK(Refusal(Embed(0)) == "step 0 is not open; committed steps: 0");  // before the first commit
-  cluster.Commit(1);                                                     // resumed there
-  CHECK(Refusal(Embed(3)) == "step 0 is not open; committed steps: 1");
-  CHECK(Refusal(Embed(8)) == "step 2 is not open; committed steps: 1");
-  CHECK(InFlight() == 0);
-  CHECK(std::holds_alternative<EmbedReply>(Embed(4)));
-  CHECK(std::holds_alternative<EmbedReply>(Embed(7)));
-  CHECK(InFlight() == 2);
-}
-
-TEST_CASE_FIXTURE(StepFixture, "synchronous: batches that the epoch has not are refused") {
-  cluster.Commit(2);  // batches 8 and 9 are open, the last of the epoch
-  for (const BatchId& id : {BatchId{0, 10, 0}, BatchId{0, 11, 0}, BatchId{0, 8, 1}}) {
-    CAPTURE(id.unit);
-    EmbedRequest request{id, true, {}};
-    request.features.ids = {1};
-    request.features.values = {1};
-    request.features.EndRow();
-    CHECK(std::holds_alternative<ErrorReply>(cluster.AskExecutors(0, request)));
-  }
-}
-
 TEST_CASE("synchronous: with staleness the steps ahead are taken, and commit in order") {
   const Config config = StepConfig(4, 1);
   LocalCluster cluster(config, kSamples, {2});
@@ -408,36 +267,21 @@ TEST_CASE("synchronous: with staleness the steps ahead are taken, and commit in 
   CHECK(StoredRows(&other) == StoredRows(&cluster));
 }
 
-TEST_CASE_FIXTURE(StepFixture, "synchronous: a commit that lacks batches says how many") {
-  cluster.Commit(0);
-  CHECK(Refusal(cluster.AskExecutors(0, CommitSteps{1})) ==
-        "step 0 cannot be committed: all batches missing");
-  for (uint64_t n = 0; n < 2; ++n) (void)cluster.Train(BatchOf(config, n), n);
-  CHECK(Refusal(cluster.AskExecutors(0, CommitSteps{1})) ==
-        "step 0 cannot be committed: 2 of 4 batches missing");
-  // One that lacks its last stage is not there either.
-  (void)cluster.Train(BatchOf(config, 2), 2);
-  BatchFlight flight = cluster.Flight(BatchOf(config, 3), 3);
-  while (flight.stage() != BatchFlight::Stage::kEmbedPush) cluster.TrainStage(&flight, 0);
-  const std::vector<uint8_t> before = StoredRows(&cluster);
-  CHECK(Refusal(cluster.AskExecutors(0, CommitSteps{1})) ==
-        "step 0 cannot be committed: 1 of 4 batches missing");
-  CHECK(StoredRows(&cluster) == before);
-  cluster.TrainStage(&flight, 0);
-  cluster.Commit(1);
-  CHECK(StoredRows(&cluster) != before);
-}
-
-TEST_CASE_FIXTURE(StepFixture, "synchronous: batches in flight of a committed step are dropped") {
+TEST_CASE("synchronous: a commit drops the open batches of its step, and no others") {
+  const Config config = StepConfig(4, 1);
+  LocalCluster cluster(config, kSamples, {1});
   cluster.Commit(0);
   BatchFlight late = cluster.Flight(BatchOf(config, 1), 1);
-  cluster.TrainStage(&late, 0, {9});
+  BatchFlight ahead = cluster.Flight(BatchOf(config, 5), 5);
+  for (BatchFlight* flight : {&late, &ahead}) cluster.TrainStage(flight, 0, {9});
   for (uint64_t n = 0; n < 4; ++n) (void)cluster.Train(BatchOf(config, n), n);
-  CHECK(InFlight() == 1);
   cluster.Commit(1);
-  CHECK(InFlight() == 0);
+  CHECK(cluster.executors()[0]->batches_in_flight() == 1);
   const Body reply = cluster.AskExecutors(0, late.RequestFor(0), {9});
   CHECK(std::get<ErrorReply>(reply).code == ErrorCode::kUnknownBatch);
+  while (!ahead.done()) cluster.TrainStage(&ahead, 0, {9});
+  for (const uint64_t n : {4, 6, 7}) (void)cluster.Train(BatchOf(config, n), n);
+  cluster.Commit(2);
 }
 
 // The last request of a batch, whose other stages are done.
@@ -447,7 +291,9 @@ EmbedPush LastRequest(LocalCluster* cluster, uint64_t number, Incarnation sender
   return std::get<EmbedPush>(flight.RequestFor(0));
 }
 
-TEST_CASE_FIXTURE(StepFixture, "synchronous: a next batch goes with a push") {
+TEST_CASE("synchronous: a next batch goes with a push") {
+  const Config config = StepConfig(4);
+  LocalCluster cluster(config, kSamples, {1});
   cluster.Commit(0);
   EmbedPush push = LastRequest(&cluster, 0);
   BatchFlight next = cluster.Flight(BatchOf(config, 1), 1);
@@ -521,20 +367,6 @@ TEST_CASE("one executor that takes no next batch makes the reply an Ack, an erro
   CHECK(GatherReplies(push, {Ack{}, Ack{}}) == Body{Ack{}});
   CHECK(GatherReplies(push, {embedded, embedded}) == embedded);
   CHECK(GatherReplies(push, {embedded, Ack{}, error}) == error);
-}
-
-TEST_CASE("synchronous: batches in flight of a step that stays open go on after a commit") {
-  const Config config = StepConfig(4, 1);
-  LocalCluster cluster(config, kSamples, {1});
-  cluster.Commit(0);
-  BatchFlight ahead = cluster.Flight(BatchOf(config, 5), 5);
-  cluster.TrainStage(&ahead, 0, {9});
-  for (uint64_t n = 0; n < 4; ++n) (void)cluster.Train(BatchOf(config, n), n);
-  cluster.Commit(1);
-  CHECK(cluster.executors()[0]->batches_in_flight() == 1);
-  while (!ahead.done()) cluster.TrainStage(&ahead, 0, {9});
-  for (const uint64_t n : {4, 6, 7}) (void)cluster.Train(BatchOf(config, n), n);
-  cluster.Commit(2);
 }
 
 // Trains until a reply is not finite.

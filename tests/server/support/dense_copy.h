@@ -8,4 +8,8 @@ namespace dslide {
 
 DenseNetwork CopyOf(LocalCluster* cluster);
 
+// Largest |a - b| / (|b| + floor) over all weights of a cluster and a network; the floor is a
+// hundredth of a typical weight. Checks that each row has taken as many steps in both.
+double WorstError(LocalCluster* cluster, const DenseNetwork& network);
+
 }  // namespace dslide

@@ -175,17 +175,6 @@ TEST_CASE("bucket entries are counted for one sample in so many") {
   CHECK(retrieved < 1.3 * static_cast<double>(entries));
 }
 
-TEST_CASE("ranking is work of the slots that are ranked") {
-  const Config config = RunConfig();
-  LocalCluster cluster(config, 1000, {1});
-  TopKRequest request;
-  request.hidden = Matrix(3, 6);
-  request.k = 2;
-  (void)cluster.AskExecutors(0, Body(request));
-  const ExecutorLoad load = TakeLoad(&cluster);
-  CHECK(Sum(load, &SlotCost::work) == doctest::Approx(3 * kLabels * WorkCosts::kScanned));
-}
-
 TEST_CASE("the bytes of slots are those of their executor") {
   Config config = RunConfig();
   config.model.active = ActiveSet::kLsh;

@@ -1,7 +1,4 @@
 // An executor's state to a checkpoint and back: it goes on bit for bit, and no batch counts twice.
-#include <set>
-
-#include "server/executor/request_round.h"
 #include "tests/server/support/training_run.h"
 
 namespace dslide::executor_state_test {
@@ -11,15 +8,14 @@ using Share = AppliedBatches::Share;
 
 // An executor per entry of `slots`, with that many of the slots each.
 std::vector<std::unique_ptr<Executor>> Executors(const Config& config,
-                                                 const std::vector<uint32_t>& slots,
-                                                 uint32_t first_number = 0) {
+                                                 const std::vector<uint32_t>& slots) {
   std::vector<std::unique_ptr<Executor>> executors;
   const std::vector<SlotId> all = AllSlots(config);
   size_t begin = 0;
   for (const uint32_t count : slots) {
     executors.push_back(std::make_unique<Executor>(
         config, kRunSamples, std::span(all).subspan(begin, count),
-        first_number + static_cast<uint32_t>(executors.size()), Purpose::kTraining, BestKernels()));
+        static_cast<uint32_t>(executors.size()), Purpose::kTraining, BestKernels()));
     LimitMemory(config, executors.back().get());
     begin += count;
   }
@@ -155,122 +151,6 @@ TEST_CASE("inference: weights without moments, all codes fresh, no record needed
                        reader.output().layer().weights(map.Local(id))));
     REQUIRE_FALSE(reader.output().tables()->IsChanged(map.Local(id)));
   }
-}
-
-// Rows of both layers by key, without the hash tables' state.
-StoredRows RowsOf(Executor* executor) {
-  StoredRows rows;
-  for (Layer* layer : {&executor->input().layer(), &executor->output().layer()}) {
-    for (const SlotId slot : layer->map().owned()) {
-      for (uint32_t row = 0; row < layer->map().SlotSize(slot); ++row) {
-        auto& bytes = rows[{layer->kind(), slot, row}];
-        bytes.resize(layer->RowBytes());
-        layer->StoreRow(layer->map().LocalRow(slot, row), bytes.data());
-      }
-    }
-  }
-  return rows;
-}
-
-TEST_CASE("asynchronous: a batch that comes again is answered and changes nothing") {
-  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, false});
-  LocalCluster cluster(config, kRunSamples, {2});
-  TrainRun(&cluster, 0, 5);
-  std::vector<StoredRows> before;
-  for (Executor* executor : cluster.executors()) before.push_back(RowsOf(executor));
-  for (const uint64_t sender : {1, 9}) {
-    BatchFlight flight = cluster.Flight(RunBatch(config, 3), 3);
-    while (!flight.done()) cluster.TrainStage(&flight, 0, {sender});
-  }
-  for (size_t i = 0; i < 2; ++i) {
-    Executor* executor = cluster.executors()[i];
-    CHECK(RowsOf(executor) == before[i]);
-    CHECK(executor->applied().additions(Part::kOutput) == 5);
-    CHECK(executor->applied().additions(Part::kInput) == 5);
-  }
-  TrainRun(&cluster, 5, 6);
-  CHECK(RowsOf(cluster.executors()[0]) != before[0]);
-}
-
-TEST_CASE("asynchronous: of a batch that was cut in the middle only the missing part is applied") {
-  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, false});
-  LocalCluster cluster(config, kRunSamples, {1});
-  TrainRun(&cluster, 0, 4);
-  BatchFlight half = cluster.Flight(RunBatch(config, 4), 4);
-  while (half.stage() != BatchFlight::Stage::kEmbedPush) cluster.TrainStage(&half, 0);
-  MemoryStore store;
-  SaveAll(&cluster, &store);
-  LocalCluster restored(config, kRunSamples, {1}, false);
-  Load(&restored, store);
-  Executor* executor = restored.executors()[0];
-  CHECK(executor->applied().Has(Part::kOutput, 4) == Share::kAll);
-  CHECK(executor->applied().Has(Part::kInput, 4) == Share::kNone);
-  const StoredRows before = RowsOf(executor);
-  (void)restored.Train(RunBatch(config, 4), 4);
-  CHECK(executor->applied().Has(Part::kInput, 4) == Share::kAll);
-  size_t changed_input = 0, changed_output = 0;
-  for (const auto& [key, value] : RowsOf(executor)) {
-    (key.layer == LayerKind::kInput ? changed_input : changed_output) += value != before.at(key);
-  }
-  CHECK(changed_input > 0);
-  CHECK(changed_output == 0);
-}
-
-// Two halves of the slots, of which the first took a batch more than the second.
-struct MixedShards {
-  Config config = RunConfig({OptimizerKind::kAdaGrad, false, ActiveSet::kLsh, false});
-  LocalCluster planner{config, kRunSamples, {1}, false};
-  MemoryStore store;
-  std::unique_ptr<Executor> executor = std::make_unique<Executor>(
-      config, kRunSamples, AllSlots(config), 0, Purpose::kTraining, BestKernels());
-
-  MixedShards() {
-    LocalCluster cluster(config, kRunSamples, {2});
-    TrainRun(&cluster, 0, 4);
-    store.Save(cluster.executors()[1], 1);
-    TrainRun(&cluster, 4, 5);
-    store.Save(cluster.executors()[0], 0);
-    REQUIRE(store.Load(executor.get()).ok());
-  }
-  // Batch 4 through all stages.
-  void Train() {
-    BatchFlight flight = planner.Flight(RunBatch(config, 4), 4);
-    while (!flight.done()) {
-      RequestRound round(flight.RequestFor(0));
-      while (round.Gather({executor->Handle({1}, *round.request())}) ==
-             RequestRound::Progress::kSecondRound) {
-      }
-      REQUIRE(flight.Take(0, round.TakeReply()).ok());
-    }
-  }
-};
-
-TEST_CASE_FIXTURE(MixedShards, "slots of shards with other batches take what each of them lacks") {
-  const AppliedBatches& applied = executor->applied();
-  REQUIRE(applied.groups().size() == 2);
-  CHECK(applied.Has(Part::kOutput, 3) == Share::kAll);
-  for (const Part part : {Part::kOutput, Part::kInput}) {
-    CHECK(applied.Has(part, 4) == Share::kSome);
-    CHECK(applied.Has(part, 4, {0}));
-    CHECK_FALSE(applied.Has(part, 4, {7}));
-  }
-  const StoredRows before = RowsOf(executor.get());
-  Train();
-  std::set<std::pair<LayerKind, uint32_t>> changed;  // layer, half of the slots
-  for (const auto& [key, value] : RowsOf(executor.get())) {
-    if (value != before.at(key)) changed.insert({key.layer, key.slot.value / 4});
-  }
-  CHECK(changed ==
-        std::set<std::pair<LayerKind, uint32_t>>{{LayerKind::kInput, 1}, {LayerKind::kOutput, 1}});
-  CHECK(applied.Has(Part::kOutput, 4) == Share::kAll);
-  CHECK(applied.Has(Part::kInput, 4) == Share::kAll);
-  const StoredRows after = RowsOf(executor.get());
-  Train();
-  CHECK(RowsOf(executor.get()) == after);
-  // Its own record has one group again.
-  const auto record = ExecutorRecord::Decode(StateOf(executor.get()).second);
-  REQUIRE(record.ok());
-  CHECK(record->applied.size() == 1);
 }
 
 std::string LoadError(const Config& config, const MemoryStore& store) {

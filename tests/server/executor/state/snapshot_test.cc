@@ -173,41 +173,5 @@ TEST_CASE_FIXTURE(ManyRows,
   CHECK(executor.snapshot_in_progress());
 }
 
-TEST_CASE("snapshots: one that is given up leaves its rows to the next") {
-  const Config config = RunConfig({OptimizerKind::kAdaGrad, true, ActiveSet::kLsh, false});
-  LocalCluster cluster(config, kRunSamples, {1});
-  Executor* executor = cluster.executors()[0];
-  CHECK_FALSE(executor->AdvanceSnapshot());
-  executor->AbortSnapshot();  // there is none
-  MemoryStore store;
-  store.Save(executor);
-  for (const int stage : {0, 1, 2}) {
-    CAPTURE(stage);
-    TrainRun(&cluster, 4 * static_cast<uint64_t>(stage), 4 * static_cast<uint64_t>(stage) + 2);
-    MemoryStore lost;
-    if (stage == 1) {  // so that it takes several slices
-      executor->input().layer().changed().MarkAll();
-      executor->output().layer().changed().MarkAll();
-    }
-    lost.Begin(executor);
-    if (stage > 0) (void)executor->AdvanceSnapshot();
-    while (stage == 2 && executor->snapshot_in_progress()) executor->AdvanceSnapshot();
-    CHECK(lost.finished == (stage == 2));
-    TrainRun(&cluster, 4 * static_cast<uint64_t>(stage) + 2, 4 * static_cast<uint64_t>(stage) + 4);
-    if (stage == 1) {
-      store.Begin(executor);  // aborts the other
-      while (executor->snapshot_in_progress()) executor->AdvanceSnapshot();
-    } else {
-      executor->AbortSnapshot();
-      CHECK_FALSE(executor->AdvanceSnapshot());
-      store.Save(executor);
-    }
-    CHECK((store.written().size() < store.rows.size()) == (stage != 1));
-    const auto expected = StateAfter(config, 4 * static_cast<uint64_t>(stage) + 4);
-    CHECK(store.rows == expected.first);
-    CHECK(store.records[0] == expected.second);
-  }
-}
-
 }  // namespace
 }  // namespace dslide::snapshot_test
