@@ -95,40 +95,5 @@ TEST_CASE("a bf16 model learns as an fp32 model does, whatever the optimiser") {
   }
 }
 
-TEST_CASE("a bf16 model learns with sharing = sample, weight decay and sigmoid loss") {
-  Config config = LearnableConfig(OptimizerKind::kAdam, 0.01f, ActiveSet::kSampled);
-  config.model.sharing = Sharing::kSample;
-  CheckLikeFp32(config, MomentPrecision::kBf16);
-  config = LearnableConfig(OptimizerKind::kAdam, 0.01f, ActiveSet::kAll);
-  config.train.weight_decay = 0.1f;
-  CheckLikeFp32(config, MomentPrecision::kBf16);
-  config = LearnableConfig(OptimizerKind::kAdam, 0.01f, ActiveSet::kAll);
-  config.model.loss = Loss::kSigmoid;
-  CheckLikeFp32(config, MomentPrecision::kBf16);
-}
-
-TEST_CASE("steps far below one bf16 ulp are not lost: a low rate learns as in fp32") {
-  // 240 steps of 4e-4 each move a weight of about 0.3, whose ulp is 2e-3, by as much as 0.1.
-  const Config config = LearnableConfig(OptimizerKind::kAdam, 4e-4f, ActiveSet::kAll);
-  const std::vector<double> wide = TrainedLosses(config, {1});
-  const std::vector<double> narrow = TrainedLosses(InBf16(config, MomentPrecision::kBf16), {1});
-  CAPTURE(wide.front());
-  CAPTURE(wide.back());
-  CAPTURE(narrow.back());
-  CHECK(wide.back() < 0.9 * wide.front());
-  CHECK(std::abs(narrow.back() - wide.back()) < 0.1 * (wide.front() - wide.back()));
-}
-
-TEST_CASE("a run in bf16 does not depend on how many executors there are, but for rounding") {
-  const Config config =
-      InBf16(LearnableConfig(OptimizerKind::kAdam, 0.01f, ActiveSet::kAll), MomentPrecision::kBf16);
-  const std::vector<double> one = TrainedLosses(config, {1});
-  const std::vector<double> many = TrainedLosses(config, {2, 3});
-  for (uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
-    CHECK(std::abs(one[epoch] - many[epoch]) < 0.03 * one.front());
-  }
-  CHECK(TrainedLosses(config, {2, 3}) == many);  // and repeats bit by bit
-}
-
 }  // namespace
 }  // namespace dslide::bf16_training_test

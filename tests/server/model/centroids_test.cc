@@ -41,50 +41,32 @@ Vector Drawn(Random* random) {
   return x;
 }
 
-TEST_CASE("the logit of a sample without its own part in the centroid") {
-  Random random(7);
-  for (uint32_t n = 2; n <= 12; ++n) {
-    CAPTURE(n);
-    Vector others(kHidden, 0.0);  // the sum of n - 1 unit vectors
-    for (uint32_t j = 1; j < n; ++j) Add(Unit(Drawn(&random)), 1, &others);
-    const Vector h = Drawn(&random);
-    Vector sum = others;
-    Add(Unit(h), 1, &sum);
-    const Vector w = Times(kCentroidLength, Unit(sum));
-    const Vector without = Times(kCentroidLength, Unit(others));
-    const LabelLogit label =
-        WithoutSample(static_cast<float>(Dot(w, h)), static_cast<float>(std::sqrt(Dot(h, h))), n,
-                      static_cast<float>(std::sqrt(Dot(sum, sum))));
-    CHECK(label.logit == doctest::Approx(Dot(without, h)).epsilon(1e-3));
-    Vector slope = Times(label.neuron, w);
-    Add(h, label.sample, &slope);
-    for (uint32_t k = 0; k < kHidden; ++k) {
-      CHECK(slope[k] == doctest::Approx(without[k]).epsilon(1e-3));
-    }
+// A label has `others` samples with the weights 1, 1 + step, ..., and one with `weight`.
+void CheckWithoutSample(uint32_t others, double step, double weight, Random* random) {
+  CAPTURE(others);
+  CAPTURE(weight);
+  Vector sum_of_others(kHidden, 0.0);
+  for (uint32_t j = 0; j < others; ++j) Add(Unit(Drawn(random)), 1 + step * j, &sum_of_others);
+  const Vector h = Drawn(random);
+  Vector sum = sum_of_others;
+  Add(Unit(h), weight, &sum);
+  const Vector w = Times(kCentroidLength, Unit(sum));
+  const Vector without = Times(kCentroidLength, Unit(sum_of_others));
+  const LabelLogit label = WithoutSample(
+      static_cast<float>(Dot(w, h)), static_cast<float>(std::sqrt(Dot(h, h))), others + 1,
+      static_cast<float>(std::sqrt(Dot(sum, sum))), static_cast<float>(weight));
+  CHECK(label.logit == doctest::Approx(Dot(without, h)).epsilon(1e-3));
+  Vector slope = Times(label.neuron, w);
+  Add(h, label.sample, &slope);
+  for (uint32_t k = 0; k < kHidden; ++k) {
+    CHECK(slope[k] == doctest::Approx(without[k]).epsilon(1e-3));
   }
 }
 
-TEST_CASE("the logit of a sample with a weight without its own part in the centroid") {
+TEST_CASE("the logit of a sample without its own part in the centroid") {
   Random random(7);
-  for (const double weight : {0.5, 3.0, 40.0}) {
-    CAPTURE(weight);
-    Vector others(kHidden, 0.0);
-    for (uint32_t j = 1; j < 6; ++j) Add(Unit(Drawn(&random)), 1 + j, &others);
-    const Vector h = Drawn(&random);
-    Vector sum = others;
-    Add(Unit(h), weight, &sum);
-    const Vector w = Times(kCentroidLength, Unit(sum));
-    const Vector without = Times(kCentroidLength, Unit(others));
-    const LabelLogit label =
-        WithoutSample(static_cast<float>(Dot(w, h)), static_cast<float>(std::sqrt(Dot(h, h))), 6,
-                      static_cast<float>(std::sqrt(Dot(sum, sum))), static_cast<float>(weight));
-    CHECK(label.logit == doctest::Approx(Dot(without, h)).epsilon(2e-3));
-    Vector slope = Times(label.neuron, w);
-    Add(h, label.sample, &slope);
-    for (uint32_t k = 0; k < kHidden; ++k) {
-      CHECK(slope[k] == doctest::Approx(without[k]).epsilon(2e-3));
-    }
-  }
+  for (uint32_t others = 1; others <= 11; ++others) CheckWithoutSample(others, 0, 1, &random);
+  for (const double weight : {0.5, 3.0, 40.0}) CheckWithoutSample(5, 1, weight, &random);
 }
 
 TEST_CASE("the only sample of a label keeps its logit") {

@@ -49,22 +49,14 @@ void SetBatchOf(size_t width, ScorerModel* model) {
 constexpr size_t kWidths[] = {1, 2, 255, 256, 257, 512, 513, 600};
 
 void ForEachBatch(const std::function<void(const Config&, ScorerModel*)>& check) {
-  for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
-    for (const Tail tail : {Tail::kWeighted, Tail::kNone}) {
-      for (const float smoothing : {0.0f, 0.2f}) {
-        for (const size_t width : kWidths) {
-          CAPTURE(static_cast<int>(loss));
-          CAPTURE(static_cast<int>(tail));
-          CAPTURE(smoothing);
-          CAPTURE(width);
-          const Config config = DenseConfig(loss, tail, smoothing);
-          ScorerModel model(config, {0, 1, 2, 3, 4, 5, 6, 7});
-          SetBatchOf(width, &model);
-          check(config, &model);
-        }
-      }
+  ForEachLoss(kLabels, kHidden, Sharing::kBatch, [&](const Config& config) {
+    for (const size_t width : kWidths) {
+      CAPTURE(width);
+      ScorerModel model(config, {0, 1, 2, 3, 4, 5, 6, 7});
+      SetBatchOf(width, &model);
+      check(config, &model);
     }
-  }
+  });
 }
 
 TEST_CASE("dense scorer at every chunk boundary") {

@@ -4,8 +4,6 @@
 
 #include <cmath>
 #include <map>
-#include <numeric>
-#include <set>
 
 #include "common/base/random.h"
 
@@ -118,24 +116,6 @@ TEST_CASE("importance: probabilities follow the masses") {
       CHECK(pa / b->second >= 0.499 * ratio);
     }
   }
-}
-
-TEST_CASE("importance: sums over all neurons are estimated without bias") {
-  const Neurons neurons(Slots(0, kSlots));
-  const auto value = [](uint32_t id) { return std::exp(std::sin(double(id))) * MassOf(id); };
-  double exact = 0, mean = 0, squares = 0;
-  for (uint32_t id = 0; id < kNeurons; ++id) exact += value(id);
-  constexpr uint32_t kRounds = 2000;
-  for (uint32_t round = 0; round < kRounds; ++round) {
-    double estimate = 0;
-    for (const auto& [id, p] : neurons.Draw(400, SubSeed(3, round))) {
-      estimate += value(id) / double{p};
-    }
-    mean += estimate / kRounds;
-    squares += (estimate - exact) * (estimate - exact) / kRounds;
-  }
-  CHECK(std::abs(mean - exact) < 5 * std::sqrt(squares / kRounds));
-  CHECK(std::sqrt(squares) < 0.05 * exact);  // 400 uniform draws: 0.3
 }
 
 TEST_CASE("importance: draws depend neither on who owns a slot nor on the past of its classes") {

@@ -194,13 +194,6 @@ TEST_CASE("popular neurons: all slots may leave, and others come") {
   CHECK(RowsOf(popular) == BestForMean(layer, hidden, 5));
 }
 
-TEST_CASE("popular neurons: an empty layer has none") {
-  const Layer none = EmptyLayer({});
-  PopularNeurons nothing(9, none, BestKernels());
-  nothing.Follow(ColumnMeans(Activations(2, 8), BestKernels()));
-  CHECK(nothing.rows().empty());
-}
-
 TEST_CASE("popular neurons: a slot that is only copied changes nothing") {
   Layer layer = RandomLayer(Slots(3));
   PopularNeurons popular(9, layer, BestKernels());

@@ -256,4 +256,24 @@ bool ScorerModel::Within(const float* got, const std::vector<double>& expected,
   return true;
 }
 
+void ForEachLoss(uint32_t labels, uint32_t hidden, Sharing sharing,
+                 const std::function<void(const Config&)>& check) {
+  Config config = SmallConfig(50, labels, hidden);
+  config.model.sharing = sharing;
+  config.model.active = ActiveSet::kSampled;
+  for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
+    for (const Tail tail : {Tail::kWeighted, Tail::kNone}) {
+      for (const float smoothing : {0.0f, 0.2f}) {
+        CAPTURE(static_cast<int>(loss));
+        CAPTURE(static_cast<int>(tail));
+        CAPTURE(smoothing);
+        config.model.loss = loss;
+        config.model.tail = tail;
+        config.train.label_smoothing = smoothing;
+        check(config);
+      }
+    }
+  }
+}
+
 }  // namespace dslide

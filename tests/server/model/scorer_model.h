@@ -2,6 +2,7 @@
 // in double, from the definitions.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -89,5 +90,10 @@ class ScorerModel {
   ActiveColumns columns_;
   Matrix hidden_;
 };
+
+// Configurations of a model with sampled neurons, of both losses, both tails, and with and without
+// label smoothing.
+void ForEachLoss(uint32_t labels, uint32_t hidden, Sharing sharing,
+                 const std::function<void(const Config&)>& check);
 
 }  // namespace dslide

@@ -44,44 +44,6 @@ TEST_CASE("a slot that there is no memory for leaves no rows behind") {
   }
 }
 
-TEST_CASE("a slot map numbers its own ids and no others") {
-  const SlotMap map = Map({2, 3, 7});
-  CHECK(map.size() == 11 + 10 + 10);  // ids 2, 12, ..., 102 and so on
-  CHECK(map.rows() == 33);
-  CHECK(map.SlotSize({2}) == 11);
-  CHECK(map.SlotSize({3}) == 10);
-  std::set<uint32_t> seen;
-  for (uint32_t id = 0; id < kTotal; ++id) {
-    const uint32_t slot = id % kSlots;
-    const uint32_t local = map.Local(id);
-    if (slot != 2 && slot != 3 && slot != 7) {
-      CHECK(local == SlotMap::kNone);
-      continue;
-    }
-    REQUIRE(local < map.rows());
-    CHECK(map.Global(local) == id);
-    CHECK(map.LocalRow({slot}, id / kSlots) == local);
-    seen.insert(local);
-  }
-  CHECK(seen.size() == map.size());
-  for (uint32_t row = 0; row < map.rows(); ++row) {
-    CHECK((map.Global(row) == SlotMap::kNone) == !seen.contains(row));
-  }
-}
-
-TEST_CASE("a slot map of nothing, and of fewer ids than slots") {
-  const SlotMap nothing = Map({});
-  CHECK(nothing.size() == 0);
-  CHECK(nothing.rows() == 0);
-  CHECK(nothing.Local(5) == SlotMap::kNone);
-  const std::vector<SlotId> slots = {{1}, {4}};
-  const SlotMap few(3, 5, slots);
-  CHECK(few.size() == 1);
-  CHECK(few.SlotSize({4}) == 0);
-  CHECK(few.Local(1) == 0);
-  CHECK(few.Global(1) == SlotMap::kNone);
-}
-
 TEST_CASE("initial weights belong to the id, however the slots are split") {
   Layer whole = MakeLayer(Map({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
   Layer part = MakeLayer(Map({4, 7}));

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <vector>
 
 #include "common/base/random.h"
@@ -56,30 +55,6 @@ TEST_CASE("every optimiser follows its formula, with and without weight decay") 
     CheckAgainstFormulas(train, true, 40);
     CheckAgainstFormulas(train, false, 40);
   }
-}
-
-TEST_CASE("Adam's first step has the length of the learning rate, whatever the gradient's") {
-  TrainConfig train;
-  train.optimizer = OptimizerKind::kAdam;
-  const Optimizer optimizer(train, BestKernels());
-  for (const float scale : {1e-3f, 1.0f, 1e3f}) {
-    std::vector<float> w(4), m(4), v(4);
-    RowScalars scalars;
-    const std::vector<float> g = {scale, -scale, 2 * scale, 0.0f};
-    optimizer.Apply({0.01f, g.data(), -scale, false}, 4,
-                    RowView{w.data(), m.data(), v.data(), &scalars}, 0);
-    CHECK(w[0] == doctest::Approx(-0.01).epsilon(1e-3));
-    CHECK(w[1] == doctest::Approx(0.01).epsilon(1e-3));
-    CHECK(w[2] == doctest::Approx(-0.01).epsilon(1e-3));
-    CHECK(w[3] == 0.0f);
-    CHECK(scalars.bias == doctest::Approx(0.01).epsilon(1e-3));
-  }
-}
-
-TEST_CASE("only Adam keeps moment vectors") {
-  CHECK(Optimizer::MomentVectors(OptimizerKind::kAdam) == 2);
-  CHECK(Optimizer::MomentVectors(OptimizerKind::kAdaGrad) == 0);
-  CHECK(Optimizer::MomentVectors(OptimizerKind::kSgd) == 0);
 }
 
 }  // namespace

@@ -82,16 +82,6 @@ TEST_CASE("slot map: a slot outside of the range comes and goes, and has no rows
   CHECK(std::vector(map.owned().begin(), map.owned().end()) == std::vector<SlotId>{{5}, {7}});
 }
 
-TEST_CASE("slot map: of no slots, until one comes") {
-  SlotMap map(kTotal, kSlots, {});
-  CHECK(map.rows() == 0);
-  CHECK(map.Layout().empty());
-  map.Reserve({5});
-  map.Attach({5});
-  CHECK(map.Local(5) == 0);
-  CHECK(map.size() == 10);
-}
-
 TEST_CASE("slot map: ids and local rows match after any changes") {
   enum class State { kAway, kReserved, kAttached, kDetached };
   Random random(5);

@@ -143,24 +143,6 @@ TEST_CASE("DWTA depends on the order of the coordinates only") {
   CHECK(CodesOf(*hashes, x) == CodesOf(*hashes, y));
 }
 
-TEST_CASE("DWTA: independent vectors agree on 1/bin of the bins") {
-  constexpr size_t kDim = 64;
-  constexpr int kPairs = 2000;
-  Random random(4);
-  for (uint32_t bin : {2u, 8u, 16u}) {
-    CAPTURE(bin);
-    // One permutation's worth of bins: they are disjoint, hence independent.
-    const uint32_t tables = static_cast<uint32_t>(kDim) / bin;
-    const auto hashes = Make(ConfigOf(HashFamily::kDwta, 1, tables, bin), kDim);
-    double share = 0;
-    for (int i = 0; i < kPairs; ++i) {
-      const Codes x = CodesOf(*hashes, NormalVector(kDim, &random));
-      share += AgreeingShare(x, CodesOf(*hashes, NormalVector(kDim, &random))) / kPairs;
-    }
-    CHECK(std::abs(share - 1.0 / bin) < Bound(1.0 / bin, double{kPairs} * tables));
-  }
-}
-
 TEST_CASE("every bucket of every table is reachable") {
   constexpr size_t kDim = 64;
   // About 24 a bucket, were the codes uniform. DWTA's are, because the bins of a table are
@@ -186,17 +168,6 @@ TEST_CASE("every bucket of every table is reachable") {
     }
     CHECK(std::count(sizes.begin(), sizes.end(), 0) == 0);
   }
-}
-
-TEST_CASE("bits and buckets follow the configuration") {
-  const auto dwta = Make(ConfigOf(HashFamily::kDwta, 4, 50, 8), 128);
-  CHECK(dwta->tables() == 50);
-  CHECK(dwta->bits() == 12);
-  CHECK(dwta->buckets() == 4096);
-  const auto simhash = Make(ConfigOf(HashFamily::kSimHash, 9, 3), 128);
-  CHECK(simhash->tables() == 3);
-  CHECK(simhash->bits() == 9);
-  CHECK(simhash->buckets() == 512);
 }
 
 // Two vectors with 20 ones each in 1,000 dimensions, `shared` of them at the same places.

@@ -121,16 +121,6 @@ TEST_CASE("HashTables: more rows change no bucket, wherever the building is") {
   }
 }
 
-TEST_CASE("HashTables: tables that get their first rows") {
-  HashTables tables(2, 3, 0);
-  tables.Advance(100);
-  tables.Resize(5);
-  tables.SetCodes(3, Codes{1, 2});
-  tables.Advance(tables.StepsOfAllTables());
-  CHECK(tables.Bucket(0, 1).size() == 1);
-  CHECK(tables.Bucket(1, 2).size() == 1);
-}
-
 TEST_CASE("HashTables: hidden rows keep their codes and are in no bucket until they are shown") {
   HashTables tables(2, 3, 9);
   for (uint32_t row = 0; row < 9; ++row) tables.SetCodes(row, Codes{1, 2});
@@ -145,18 +135,6 @@ TEST_CASE("HashTables: hidden rows keep their codes and are in no bucket until t
   tables.Show(3, 6);
   tables.BuildAll();
   CHECK(tables.Bucket(0, 1).size() == 9);
-}
-
-TEST_CASE("HashTables: nothing is in a bucket before its table is built") {
-  HashTables tables(2, 3, 4);
-  tables.SetCodes(1, Codes{5, 5});
-  for (BucketCode code = 0; code < 8; ++code) CHECK(tables.Bucket(0, code).empty());
-  tables.Advance(7);
-  CHECK(tables.Bucket(0, 5).empty());
-  tables.Advance(1);
-  CHECK(tables.Bucket(0, 5).size() == 1);
-  CHECK(tables.Bucket(1, 5).empty());
-  CHECK(HashTables(2, 3, 0).Bucket(1, 7).empty());
 }
 
 TEST_CASE("HashTables: occupancy by hand") {

@@ -85,19 +85,6 @@ TEST_CASE("live tables: a slot that comes with its codes is found when it is att
   CHECK(moving.AreFresh());
 }
 
-TEST_CASE("live tables: a slot that comes without codes is hashed once it is attached") {
-  MovingSlots moving(kSmall, 3, Hashes(6));
-  const SlotId slot{5};
-  moving.Reserve(slot);
-  moving.Copy(slot, false);
-  moving.Advance(moving.tables().lag_batches());
-  CHECK(moving.Found(slot) == 0);
-  moving.Attach(slot);
-  moving.Advance(moving.tables().lag_batches());
-  CHECK(moving.Found(slot) == moving.layer().map().SlotSize(slot));
-  CHECK(moving.AreFresh());
-}
-
 TEST_CASE("live tables: rows that came changed are hashed once they are attached") {
   MovingSlots moving(kSmall, 3, Hashes(6));
   const SlotId slot{5};
@@ -134,26 +121,6 @@ TEST_CASE("live tables: a slot that left is in no bucket, and has its codes unti
   moving.Attach(slot);
   moving.Advance(moving.tables().lag_batches());
   CHECK(moving.Found(slot) == moving.layer().map().SlotSize(slot));
-  CHECK(moving.AreFresh());
-}
-
-TEST_CASE("live tables: a slot that is attached again after it left is found again") {
-  MovingSlots moving(kSmall, kSlots, Hashes(6));
-  moving.Detach({2});
-  moving.tables().CatchUp();
-  moving.Attach({2});
-  moving.tables().CatchUp();
-  CHECK(moving.AreFresh());
-}
-
-TEST_CASE("live tables: a place that was given up leaves nothing") {
-  MovingSlots moving(kSmall, 3, Hashes(6));
-  moving.Reserve({5});
-  moving.Copy({5}, true);
-  moving.tables().CatchUp();
-  CHECK_FALSE(moving.AreFresh());  // taken for the tables' next builds
-  moving.Release({5});
-  moving.Advance(moving.tables().lag_batches());
   CHECK(moving.AreFresh());
 }
 

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <functional>
 #include <vector>
 
 #include "tests/server/model/lsh/table_layer.h"
@@ -195,34 +194,6 @@ TEST_CASE("live tables: CatchUp is a fresh build, and what follows does not reme
       REQUIRE(SameCodes(old, fresh));
     }
   }
-}
-
-TEST_CASE("live tables: restored codes give the buckets that they came from") {
-  const HashConfig config = Hashes(6);
-  Layer layer = MakeLayer(kSmall);
-  const LiveTables saved = Fresh(layer, config);
-  LiveTables restored = Tables(layer, config);
-  for (uint32_t row = 0; row < layer.map().rows(); ++row) {
-    if (IsNeuron(layer, row)) restored.RestoreRow(row, saved.tables().Codes(row), false);
-  }
-  restored.CatchUp();
-  CHECK(SameBuckets(saved, restored));
-  CHECK(SameCodes(saved, restored));
-}
-
-TEST_CASE("live tables: TouchAll hashes every neuron again") {
-  const HashConfig config = Hashes(8);
-  Layer layer = MakeLayer(kSmall);
-  LiveTables tables = Fresh(layer, config);
-  Random random(6);
-  for (uint32_t row = 0; row < layer.map().rows(); ++row) {
-    if (IsNeuron(layer, row)) Change(&layer, row, &random);
-  }
-  tables.CatchUp();
-  CHECK_FALSE(SameBuckets(tables, Fresh(layer, config)));  // nobody said so
-  tables.TouchAll();
-  tables.CatchUp();
-  CHECK(SameBuckets(tables, Fresh(layer, config)));
 }
 
 TEST_CASE("live tables: bf16 rows are hashed as the fp32 rows of the same values") {
