@@ -430,15 +430,6 @@ TEST_CASE("with one server half an answer is an error, and so is a whole one of 
   CHECK_FALSE(two.Take(0, Finished(good, Filled({}))).ok());
 }
 
-TEST_CASE("with one server an evaluation is what it is with several") {
-  const Config config = FlightConfig();
-  BatchFlight flight(config, kOnePlan, Lease(LeaseKind::kEvaluate), Batch(), 0);
-  CHECK(*flight.Take(0, EmbedReply{Filled({})}));
-  CHECK(std::get<TopKRequest>(flight.RequestFor(0)).k == 5);
-  CHECK(*flight.Take(0, TopKReply{{0, 1, 1, 1}, {0}, {1.0f}}));
-  CHECK(flight.done());
-}
-
 // One dense layer of kHidden units: rows 13 to 16 are its units', 17 its biases.
 Config DenseConfig() {
   Config config = FlightConfig();

@@ -20,37 +20,35 @@ std::optional<Bytes> TicketIn(const Body& request) {
   return std::nullopt;
 }
 
-TEST_CASE_FIXTURE(WorkerFixture,
-                  "a batch begins with its ticket, and its report has all receipts") {
-  JoinAndPlan();
-  auto requests = Requests(Scheduler(Ticketed(Grant(1))));
-  for (int stage = 0; stage < 4; ++stage) {
-    REQUIRE(requests.size() == 2);
-    for (const auto& request : requests) {
-      if (stage == 0) CHECK(TicketIn(request.message.body) == TicketOf(0));
-      receipt = stage < 3 ? 0 : uint64_t{0x10} << request.to;
-      (void)Server(request, Answer(request.message.body));
+struct TwoServers : WorkerFixture {
+  // Answers both servers in each of so many stages. `tickets`: how many stages show the ticket; the
+  // receipts of the last stage are `of_first` and twice that.
+  std::vector<uint64_t> Finish(Outbox requests, int stages, int tickets, uint64_t of_first) {
+    for (int stage = 0; stage < stages; ++stage) {
+      REQUIRE(requests.size() == 2);
+      for (const auto& request : requests) {
+        if (stage < tickets) CHECK(TicketIn(request.message.body) == TicketOf(0));
+        receipt = stage + 1 < stages ? 0 : of_first << request.to;
+        (void)Server(request, Answer(request.message.body));
+      }
+      requests = Requests(last);
     }
-    requests = Requests(last);
+    const auto reports = ToScheduler<BatchDone>(last);
+    REQUIRE(reports.size() == 1);
+    return reports[0].receipts;
   }
-  const auto reports = ToScheduler<BatchDone>(last);
-  REQUIRE(reports.size() == 1);
-  CHECK(reports[0].receipts == std::vector<uint64_t>{0x10, 0x20});
+};
+
+TEST_CASE_FIXTURE(TwoServers, "a batch begins with its ticket, and its report has all receipts") {
+  JoinAndPlan();
+  CHECK(Finish(Requests(Scheduler(Ticketed(Grant(1)))), 4, 1, 0x10) ==
+        std::vector<uint64_t>{0x10, 0x20});
 }
 
-TEST_CASE_FIXTURE(WorkerFixture, "an evaluation shows its ticket twice, and has receipts as well") {
+TEST_CASE_FIXTURE(TwoServers, "an evaluation shows its ticket twice, and has receipts as well") {
   JoinAndPlan();
-  auto requests = Requests(Scheduler(Ticketed(Grant(1, LeaseKind::kEvaluate))));
-  for (int stage = 0; stage < 2; ++stage) {
-    REQUIRE(requests.size() == 2);
-    for (const auto& request : requests) {
-      CHECK(TicketIn(request.message.body) == TicketOf(0));
-      receipt = stage == 0 ? 0 : uint64_t{0x10} << request.to;
-      (void)Server(request, Answer(request.message.body));
-    }
-    requests = Requests(last);
-  }
-  CHECK(ToScheduler<BatchDone>(last).at(0).receipts == std::vector<uint64_t>{0x10, 0x20});
+  CHECK(Finish(Requests(Scheduler(Ticketed(Grant(1, LeaseKind::kEvaluate)))), 2, 2, 0x10) ==
+        std::vector<uint64_t>{0x10, 0x20});
 }
 
 // With the third batch, whose first request goes with the push of the first.
@@ -83,8 +81,7 @@ TEST_CASE_FIXTURE(OneServer, "the receipt of a push is not of the batch that goe
   CHECK(ToScheduler<BatchDone>(next)[0].receipts == std::vector<uint64_t>{0x88});
 }
 
-TEST_CASE_FIXTURE(WorkerFixture,
-                  "a batch that begins again forgets the receipts of the plan before") {
+TEST_CASE_FIXTURE(TwoServers, "a batch that begins again forgets the receipts of the plan before") {
   JoinAndPlan();
   auto requests = Requests(Scheduler(Ticketed(Grant(1))));
   for (int stage = 0; stage < 3; ++stage) {
@@ -97,18 +94,8 @@ TEST_CASE_FIXTURE(WorkerFixture,
   receipt = 0;
   plan.version = 2;
   plan.generation = 1;
-  requests = Requests(Scheduler(plan, 0, 2));
-  for (int stage = 0; stage < 4; ++stage) {
-    REQUIRE(requests.size() == 2);
-    for (const auto& request : requests) {
-      if (stage == 0) CHECK(TicketIn(request.message.body) == TicketOf(0));
-      receipt = stage < 3 ? 0 : uint64_t{0x100} << request.to;
-      (void)Server(request, Answer(request.message.body));
-    }
-    requests = Requests(last);
-  }
-  REQUIRE(ToScheduler<BatchDone>(last).size() == 1);
-  CHECK(ToScheduler<BatchDone>(last)[0].receipts == std::vector<uint64_t>{0x100, 0x200});
+  CHECK(Finish(Requests(Scheduler(plan, 0, 2)), 4, 1, 0x100) ==
+        std::vector<uint64_t>{0x100, 0x200});
 }
 
 }  // namespace

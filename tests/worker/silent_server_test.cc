@@ -103,14 +103,8 @@ struct NewcomerWithSlots : WorkerFixture {
     now = 1;
     JoinAndPlan();
     for (uint32_t unit = 2; unit < 40; ++unit) {
-      auto open = Requests(Scheduler(Grant(1, LeaseKind::kTrain, unit)));
-      while (!open.empty()) {
-        const auto request = open.front();
-        open.erase(open.begin());
-        const auto sent = Server(request, Answer(request.message.body));
-        for (auto& next : Requests(sent)) open.push_back(next);
-        Acknowledge(sent);
-      }
+      AnswerAll(Requests(Scheduler(Grant(1, LeaseKind::kTrain, unit))));
+      Acknowledge(last);
     }
     plan.version = 2;
     plan.generation = 1;  // the same
@@ -274,12 +268,7 @@ TEST_CASE_FIXTURE(InputOnOneOfTwo,
 
 TEST_CASE_FIXTURE(InputOnOneOfTwo,
                   "a server that holds a later batch back for its step is not silent") {
-  auto open = Requests(Scheduler(Grant(1)));
-  while (!open.empty()) {
-    const auto request = open.front();
-    open.erase(open.begin());
-    for (auto& next : Requests(Server(request, Answer(request.message.body)))) open.push_back(next);
-  }
+  AnswerAll(Requests(Scheduler(Grant(1))));
   REQUIRE(To(Requests(Scheduler(Grant(1, LeaseKind::kTrain, 4)))) == std::vector<uint32_t>{1});
   CHECK(SilentWhileWaiting().empty());
 }

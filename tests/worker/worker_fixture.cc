@@ -39,6 +39,16 @@ WorkerCore::Effects WorkerFixture::Server(const WorkerCore::Outgoing& request, B
   return last = core.Handle(request.to, {envelope, std::move(body)}, bytes, 1000 * now);
 }
 
+std::vector<BatchDone> WorkerFixture::AnswerAll(std::vector<WorkerCore::Outgoing> requests) {
+  std::vector<BatchDone> reports;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto more = Server(requests[i], Answer(requests[i].message.body));
+    for (const BatchDone& report : ToScheduler<BatchDone>(more)) reports.push_back(report);
+    for (const auto& request : Requests(more)) requests.push_back(request);
+  }
+  return reports;
+}
+
 WorkerCore::Effects WorkerFixture::Tick(int64_t at) {
   now = at;
   return last = core.Tick({}, 1000 * now);

@@ -30,6 +30,8 @@ struct WorkerFixture {
   // A reply of `bytes`, of which the server had the request for `service_us`.
   WorkerCore::Effects Server(const WorkerCore::Outgoing& request, Body body, size_t bytes = 100,
                              uint32_t service_us = 0);
+  // Answers the requests and all that follow from them. Returns the reports of the batches.
+  std::vector<BatchDone> AnswerAll(std::vector<WorkerCore::Outgoing> requests);
   WorkerCore::Effects Tick(int64_t at);
   void JoinAndPlan(uint64_t train_samples = 100);
   // Batches of two samples, of unit `unit` of epoch 1.

@@ -30,15 +30,10 @@ struct Moves : WorkerFixture {
     }
     return batches;
   }
-  // Answers all requests, and what follows, until nothing is left; the batches that were reported.
-  std::vector<uint32_t> TrainAll(WorkerCore::Effects effects) {
+  // Answers all requests; the batches that were reported.
+  std::vector<uint32_t> TrainAll(const WorkerCore::Effects& effects) {
     std::vector<uint32_t> done;
-    std::vector<WorkerCore::Outgoing> requests = Requests(effects);
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const auto more = Server(requests[i], Answer(requests[i].message.body));
-      for (const auto& report : ToScheduler<BatchDone>(more)) done.push_back(report.batch.index);
-      for (const auto& request : Requests(more)) requests.push_back(request);
-    }
+    for (const BatchDone& report : AnswerAll(Requests(effects))) done.push_back(report.batch.index);
     return done;
   }
 };
@@ -80,20 +75,6 @@ TEST_CASE_FIXTURE(Moves, "moves: a plan that a server sends makes a worker ask, 
   CHECK(ToScheduler<Heartbeat>(Tick(5200)).empty());
 }
 
-TEST_CASE_FIXTURE(Moves, "moves: a batch whose gradients were half pushed is pushed anew, whole") {
-  auto requests = Requests(Scheduler(Grant(1)));
-  while (!std::holds_alternative<EmbedPush>(requests[0].message.body)) {
-    (void)Server(requests[0], Answer(requests[0].message.body));
-    requests = Requests(Server(requests[1], Answer(requests[1].message.body)));
-    REQUIRE(requests.size() == 2);
-  }
-  CHECK(ToScheduler<BatchDone>(Server(requests[0], Ack{})).empty());
-  const auto plan_switch = SwitchPlan(Next());
-  CHECK(ToScheduler<BatchDone>(Server(requests[1], Ack{})).empty());
-  CHECK(Batches(plan_switch) == Indices{0});
-  CHECK(TrainAll(plan_switch) == Indices{0});
-}
-
 TEST_CASE_FIXTURE(Moves, "moves: reports that the scheduler has not seen are sent again") {
   CHECK(TrainAll(Scheduler(Grant(1))) == Indices{0});
   (void)SwitchPlan(Next());
@@ -114,17 +95,6 @@ TEST_CASE_FIXTURE(Moves, "moves: leases by an earlier plan of the generation are
   plan.version = plan.generation = 9;  // a recovery
   (void)Scheduler(plan, 0, 9);
   CHECK(Batches(Scheduler(Grant(1, LeaseKind::kTrain, 5), 0, 3)).empty());
-}
-
-TEST_CASE_FIXTURE(Moves, "moves: a plan of another generation takes the work") {
-  (void)Scheduler(Grant(3));
-  (void)SwitchPlan(Next());
-  Plan other = Next();
-  other.version = other.generation = 3;
-  (void)SwitchPlan(other);
-  CHECK(Requests(last).empty());
-  CHECK(last.notices.size() == 1);
-  CHECK(Requests(Tick(config.cluster.request_timeout_ms)).empty());
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a batch that was refused for the plan waits for no other") {

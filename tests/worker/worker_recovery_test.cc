@@ -7,19 +7,9 @@ namespace {
 using Fixture = WorkerFixture;
 
 // Trains a whole batch; its report is in f->last.
-void TrainBatch(Fixture* f, uint32_t unit = 2) {
-  auto requests = Fixture::Requests(f->Scheduler(Fixture::Grant(1, LeaseKind::kTrain, unit)));
-  while (!requests.empty()) {
-    std::vector<WorkerCore::Outgoing> next;
-    for (const auto& request : requests) {
-      for (const auto& out :
-           Fixture::Requests(f->Server(request, Fixture::Answer(request.message.body)))) {
-        next.push_back(out);
-      }
-    }
-    requests = next;
-  }
-  REQUIRE(Fixture::ToScheduler<BatchDone>(f->last).size() == 1);
+void TrainBatch(Fixture* f) {
+  const auto requests = Fixture::Requests(f->Scheduler(Fixture::Grant(1)));
+  REQUIRE(f->AnswerAll(requests).size() == 1);
 }
 
 // The messages of a kind to the scheduler, whole.
@@ -142,13 +132,6 @@ TEST_CASE_FIXTURE(Fixture, "plans that are not newer change nothing") {
   last = core.Handle(0, {{kRun, {8}, 1, 0, 0}, plan}, 100, 0);
   CHECK_FALSE(last.connect);
   CHECK(Requests(Tick(config.cluster.request_timeout_ms)).size() == 2);  // the batch is in flight
-}
-
-TEST_CASE_FIXTURE(Fixture, "leases of another plan are not taken") {
-  JoinAndPlan();
-  CHECK(Requests(Scheduler(Grant(1), 0, 2)).empty());  // the plan itself has not come yet
-  CHECK(Requests(Scheduler(Grant(1), 0, 0)).empty());
-  CHECK(Requests(Scheduler(Grant(1), 0, 1)).size() == 2);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a worker leaves when the scheduler has been silent for too long") {

@@ -1,10 +1,5 @@
 // How a worker's batches wait for steps in synchronous training.
-#include <map>
-#include <numeric>
-#include <set>
 
-#include "common/base/random.h"
-#include "common/run/step.h"
 #include "tests/support/events.h"
 #include "tests/worker/worker_fixture.h"
 #include "worker/events.h"
@@ -165,25 +160,6 @@ TEST_CASE_FIXTURE(Synchronous,
   CHECK(Tick(1001).exit);
 }
 
-TEST_CASE_FIXTURE(OneServer, "a stopped worker in asynchronous training finishes all its batches") {
-  Outbox open = Requests(Scheduler(Grant(2)));
-  core.RequestStop();
-  CHECK(Tick(1000).notices.empty());
-  CHECK_FALSE(last.exit);
-  size_t reports = 0;
-  while (!open.empty()) {
-    const auto request = open.front();
-    open.erase(open.begin());
-    for (const auto& more : Requests(Server(request, Answer(request.message.body)))) {
-      open.push_back(more);
-    }
-    reports += ToScheduler<BatchDone>(last).size();
-    Acknowledge(last);
-  }
-  CHECK(reports == 2);
-  CHECK(Tick(1001).exit);
-}
-
 TEST_CASE("synchronous: with staleness too, batches of later steps go alone") {
   Synchronous f(2);
   const Outbox first = f.Lease(3);
@@ -192,82 +168,6 @@ TEST_CASE("synchronous: with staleness too, batches of later steps go alone") {
   const Outbox push = f.Reply(f.Reply(first[0])[0]);
   REQUIRE_FALSE(push.empty());
   CHECK_FALSE(As<EmbedPush>(push[0]).next);
-}
-
-// Workers with leases of a whole epoch before servers that hold requests back until their step is
-// open, as real ones do: whatever order replies and leases come in, all batches are done.
-void RunSteps(uint64_t seed, int32_t staleness) {
-  CAPTURE(seed);
-  CAPTURE(staleness);
-  Random random(seed);
-  Synchronous f(staleness);
-  const TrainConfig& train = f.config.train;
-  constexpr uint32_t kBatches = 30;
-  std::vector<uint32_t> leases(kBatches);
-  std::iota(leases.begin(), leases.end(), 0u);
-  std::set<uint32_t> done;
-  uint64_t committed = StepOf({1, 0, 0}, train, 100);
-  Outbox open;
-  const auto take = [&](const WorkerCore::Effects& effects) {
-    for (const auto& request : WorkerFixture::Requests(effects)) {
-      open.push_back(request);
-      // No flight may wait for its own push.
-      const auto* push = std::get_if<EmbedPush>(&request.message.body);
-      if (push != nullptr && push->next) {
-        REQUIRE(StepOf(push->next->batch, train, 100) <= StepOf(push->batch, train, 100));
-      }
-    }
-    for (const auto& report : WorkerFixture::ToScheduler<BatchDone>(effects)) {
-      REQUIRE(done.insert(report.batch.unit).second);
-    }
-    while (true) {  // the scheduler commits complete steps
-      const StepExtent extent = ExtentOfStep(committed, train, 100);
-      uint64_t complete = 0;
-      for (uint64_t n = 0; n < extent.batches; ++n) {
-        complete += done.contains(static_cast<uint32_t>(extent.first_batch - 50 + n));
-      }
-      if (extent.first_batch - 50 >= kBatches || complete < extent.batches) break;
-      ++committed;
-    }
-  };
-  const auto held = [&](const WorkerCore::Outgoing& request) {
-    const auto* embed = std::get_if<EmbedRequest>(&request.message.body);
-    return embed != nullptr &&
-           StepOf(embed->batch, train, 100) > committed + static_cast<uint64_t>(staleness);
-  };
-  for (int turn = 0; turn < 3000 && done.size() < kBatches - 2; ++turn) {
-    // The scheduler leases those of the open steps and of one more, in any order.
-    std::vector<size_t> leasable;
-    for (size_t i = 0; i < leases.size(); ++i) {
-      const uint64_t step = StepOf({1, leases[i], 0}, train, 100);
-      if (step <= committed + static_cast<uint64_t>(staleness) + 1) leasable.push_back(i);
-    }
-    if (!leasable.empty() && random.Below(2) == 0) {
-      const size_t pick = leasable[random.Below(leasable.size())];
-      take(f.Scheduler(WorkerFixture::Grant(1, LeaseKind::kTrain, leases[pick])));
-      leases.erase(leases.begin() + static_cast<ptrdiff_t>(pick));
-      continue;
-    }
-    std::vector<size_t> answerable;
-    for (size_t i = 0; i < open.size(); ++i) {
-      if (!held(open[i])) answerable.push_back(i);
-    }
-    if (answerable.empty()) {
-      REQUIRE_FALSE(leasable.empty());  // or it is a deadlock
-      continue;
-    }
-    const size_t pick = answerable[random.Below(answerable.size())];
-    const auto request = open[pick];
-    open.erase(open.begin() + static_cast<ptrdiff_t>(pick));
-    take(f.Server(request, WorkerFixture::Answer(request.message.body)));
-  }
-  CHECK(done.size() >= kBatches - 2);  // the last step lacks two
-}
-
-TEST_CASE("synchronous: whatever order leases and replies come in, no worker waits for itself") {
-  for (uint64_t seed = 0; seed < 100; ++seed) {
-    for (const int32_t staleness : {0, 1}) RunSteps(seed, staleness);
-  }
 }
 
 }  // namespace
