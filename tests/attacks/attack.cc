@@ -5,27 +5,10 @@
 namespace dslide {
 
 const char* NameOf(As as) {
-  switch (as) {
-    case As::kNobody:
-      return "nobody";
-    case As::kWrongKey:
-      return "wrong key";
-    case As::kRevoked:
-      return "revoked";
-    case As::kExpired:
-      return "expired";
-    case As::kRotated:
-      return "rotated";
-    case As::kObserver:
-      return "observer";
-    case As::kWorker:
-      return "worker";
-    case As::kServer:
-      return "server";
-    case As::kAnyone:
-      return "anyone";
-  }
-  return "";
+  // In the order of As.
+  constexpr const char* kNames[] = {"nobody",   "wrong key", "revoked", "expired", "rotated",
+                                    "observer", "worker",    "server",  "anyone"};
+  return kNames[static_cast<size_t>(as)];
 }
 
 std::string FamilyOf(const Attack& attack) {

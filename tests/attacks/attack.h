@@ -33,6 +33,15 @@ struct On {
   bool quick = false;        // one of those that ctest runs
 };
 
+namespace on {
+constexpr On kQuick = {.quick = true};
+constexpr On kAlone = {.alone = true};
+constexpr On kPlain = {.plain = true};
+constexpr On kAlonePlain = {.alone = true, .plain = true};
+constexpr On kSynchronous = {.synchronous = true};
+constexpr On Lasting(int times) { return {.times = times}; }
+}  // namespace on
+
 struct Attack {
   const char* name;  // FAMILY.WHAT
   As as;

@@ -175,4 +175,20 @@ bool Intruder::Join(Role role, const std::string& name) {
   return true;
 }
 
+void Repeat(Strike& strike, const Repetition& how,
+            const std::function<void(Intruder& eve, uint64_t n)>& act) {
+  Intruder eve(&strike);
+  if (how.role && !eve.Join(*how.role)) return strike.Say("cannot join: " + eve.why());
+  if (how.role == Role::kWorker && !eve.plan()) return strike.Say("has no plan");
+  uint64_t done = 0;
+  while (done < how.most && strike.Pace(how.per_second)) {
+    act(eve, done);
+    ++done;
+    if (how.listens_every > 0 && done % how.listens_every == 0) eve.Receive();
+    eve.inbox().clear();
+  }
+  while (strike.Goes()) eve.Receive(50);
+  strike.Say(fmt::format("{} {}, {} answers", done, how.what, eve.received()));
+}
+
 }  // namespace dslide

@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,6 +82,20 @@ class Intruder {
   int64_t beat_ms_ = 0;
   uint64_t received_ = 0;
 };
+
+// An attack by one intruder that does the same thing again and again.
+struct Repetition {
+  double per_second;
+  std::string what;                          // is counted in the table: "requests"
+  std::optional<Role> role = Role::kWorker;  // it joins in, and has the plan; nullopt: no Join
+  uint64_t most = ~uint64_t{0};              // times
+  uint64_t listens_every = 20;               // times; 0: never
+};
+
+// Calls `act` with the number of the time, from 0. The inbox is empty again after each time, and
+// the intruder stays until the strike's time is over.
+void Repeat(Strike& strike, const Repetition& how,
+            const std::function<void(Intruder& eve, uint64_t n)>& act);
 
 // The kind of an answer, with the text of an ErrorReply; "no answer" for none.
 std::string Described(const std::optional<Body>& answer);

@@ -1,6 +1,8 @@
 // Connections that speak no ZeroMQ, half of it, or too much of it: nobody needs a key for these.
 #include <fmt/core.h>
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "common/base/process.h"
@@ -63,7 +65,6 @@ void Hold(Strike& strike, size_t count, const std::string& first) {
 }
 
 void Silent(Strike& strike) { Hold(strike, 1000, ""); }
-void Silent3000(Strike& strike) { Hold(strike, 3000, ""); }
 void AsManyAsGo(Strike& strike) { Hold(strike, 15000, ""); }
 void HalfGreetings(Strike& strike) { Hold(strike, 1000, Greeting("CURVE").substr(0, 11)); }
 void Greetings(Strike& strike) { Hold(strike, 1000, Greeting(Mechanism(strike))); }
@@ -82,45 +83,39 @@ void SlowHandshakes(Strike& strike) {
   strike.Say(fmt::format("300 connections, {} bytes each", at));
 }
 
-void WrongMechanism(Strike& strike) {
+// Opens connections one after another, says on each what `says` gives for its number, and closes
+// it.
+void Dial(Strike& strike, double per_second,
+          const std::function<std::string(uint64_t number)>& says) {
   uint64_t made = 0;
   const std::vector<int> ports = Ports(strike);
-  const char* const mechanisms[] = {"NULL", "PLAIN", "CURVE", "GSSAPI", "\xff\xff", ""};
-  while (strike.Pace(300)) {
+  while (strike.Pace(per_second)) {
     Tcp tcp(ports[made % ports.size()]);
-    (void)tcp.Send(Greeting(mechanisms[made % std::size(mechanisms)]) + ReadyCommand(), 20);
-    made++;
+    if (const std::string bytes = says(made++); !bytes.empty()) (void)tcp.Send(bytes, 20);
   }
   strike.Say(fmt::format("{} connections", made));
 }
+void WrongMechanism(Strike& strike) {
+  const char* const mechanisms[] = {"NULL", "PLAIN", "CURVE", "GSSAPI", "\xff\xff", ""};
+  Dial(strike, 300, [&](uint64_t number) {
+    return Greeting(mechanisms[number % std::size(mechanisms)]) + ReadyCommand();
+  });
+}
 
 void Garbage(Strike& strike) {
-  uint64_t made = 0;
-  const std::vector<int> ports = Ports(strike);
-  while (strike.Pace(300)) {
-    Tcp tcp(ports[made % ports.size()]);
-    std::string bytes;
+  Dial(strike, 300, [&](uint64_t number) -> std::string {
+    if (number % 5 == 0) return "GET / HTTP/1.1\r\nHost: eve\r\n\r\n";
+    std::string bytes = number % 2 == 0 ? Greeting(Mechanism(strike)) : "";
     for (size_t i = 0; i < 600; ++i) bytes += static_cast<char>(strike.random().Next());
-    if (made % 2 == 0) bytes = Greeting(Mechanism(strike)) + bytes;
-    if (made % 5 == 0) bytes = "GET / HTTP/1.1\r\nHost: eve\r\n\r\n";
-    (void)tcp.Send(bytes, 20);
-    made++;
-  }
-  strike.Say(fmt::format("{} connections", made));
+    return bytes;
+  });
 }
 
 // HELLO commands of CURVE (RFC 26): 200 bytes each, of which a server computes with 80 in vain.
 void Hellos(Strike& strike) {
-  uint64_t made = 0;
-  const std::vector<int> ports = Ports(strike);
   std::string hello = std::string("\x04\xc8\x05HELLO\x01\0", 10);
   while (hello.size() < 202) hello += static_cast<char>(strike.random().Next());
-  while (strike.Pace(500)) {
-    Tcp tcp(ports[made % ports.size()]);
-    (void)tcp.Send(Greeting("CURVE") + hello, 20);
-    made++;
-  }
-  strike.Say(fmt::format("{} handshakes", made));
+  Dial(strike, 500, [&](uint64_t) { return Greeting("CURVE") + hello; });
 }
 
 // Announces the longest frame that is allowed, and one above, and sends `bytes` of it.
@@ -169,13 +164,7 @@ void EndlessPlain(Strike& strike) {
 
 // Connects and closes as fast as it goes.
 void OpenAndClose(Strike& strike) {
-  uint64_t made = 0;
-  const std::vector<int> ports = Ports(strike);
-  while (strike.Pace(2000)) {
-    Tcp tcp(ports[made % ports.size()]);
-    made++;
-  }
-  strike.Say(fmt::format("{} connections", made));
+  Dial(strike, 2000, [](uint64_t) { return ""; });
 }
 
 }  // namespace
@@ -187,11 +176,8 @@ std::vector<Attack> All() {
        HalfGreetings},
       {"connection.greeting", As::kNobody, "1,000 connections with a greeting and no more",
        Greetings},
-      {"connection.slow-handshakes",
-       As::kNobody,
-       "300 connections with ten bytes a second",
-       SlowHandshakes,
-       {.quick = true}},
+      {"connection.slow-handshakes", As::kNobody, "300 connections with ten bytes a second",
+       SlowHandshakes, on::kQuick},
       {"connection.wrong-mechanism", As::kNobody, "NULL, PLAIN and unknown mechanisms",
        WrongMechanism},
       {"connection.garbage", As::kNobody, "random bytes and HTTP instead of ZeroMQ", Garbage},
@@ -200,24 +186,14 @@ std::vector<Attack> All() {
        GiantEarly},
       {"connection.open-close", As::kNobody, "2,000 connections a second, closed at once",
        OpenAndClose},
-      {"connection.silent-3000", As::kNobody, "3,000 connections that say nothing", Silent3000},
       {"connection.all-files", As::kNobody, "as many connections as the attacker has files",
        AsManyAsGo},
-      {"connection.plain-giant",
-       As::kAnyone,
-       "6 frames of 511 MB announced, 300 MB sent",
-       GiantPlain,
-       {.plain = true}},
-      {"connection.plain-overlong",
-       As::kAnyone,
-       "frames of 2^62 bytes announced",
-       OverlongPlain,
-       {.plain = true}},
-      {"connection.plain-endless",
-       As::kAnyone,
-       "a message of 400 frames of 1 MiB without end",
-       EndlessPlain,
-       {.plain = true}},
+      {"connection.plain-giant", As::kAnyone, "6 frames of 511 MB announced, 300 MB sent",
+       GiantPlain, on::kPlain},
+      {"connection.plain-overlong", As::kAnyone, "frames of 2^62 bytes announced", OverlongPlain,
+       on::kPlain},
+      {"connection.plain-endless", As::kAnyone, "a message of 400 frames of 1 MiB without end",
+       EndlessPlain, on::kPlain},
   };
 }
 

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <zmq.hpp>
 
@@ -57,43 +56,27 @@ EmbedRequest Untrained(uint32_t samples, std::optional<uint32_t> feature = std::
 
 // Asks in a loop, and reads the answers.
 void StatusRequests(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kObserver)) return strike.Say("cannot join: " + eve.why());
-  uint64_t sent = 0;
-  while (strike.Pace(1000)) {
-    eve.Tell(StatusRequest());
-    if (++sent % 10 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} requests, {} answers", sent, eve.received()));
+  Repeat(strike,
+         {.per_second = 1000, .what = "requests", .role = Role::kObserver, .listens_every = 10},
+         [](Intruder& eve, uint64_t) { eve.Tell(StatusRequest()); });
 }
 
 // The same, and does not read them.
 void StatusUnread(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kObserver)) return strike.Say("cannot join: " + eve.why());
-  uint64_t sent = 0;
-  while (strike.Pace(1000)) {
-    eve.Tell(StatusRequest());
-    sent++;
-  }
-  strike.Say(fmt::format("{} requests, no answer read", sent));
+  Repeat(strike,
+         {.per_second = 1000, .what = "requests", .role = Role::kObserver, .listens_every = 0},
+         [](Intruder& eve, uint64_t) { eve.Tell(StatusRequest()); });
 }
 
 // A new life with every Join; none leaves.
 void Joins(Strike& strike, Role role) {
-  Intruder eve(&strike);
-  uint64_t sent = 0;
-  while (strike.Pace(1300)) {
+  Repeat(strike, {1300, "members", std::nullopt}, [&](Intruder& eve, uint64_t n) {
     Join join;
     join.role = role;
-    join.name = fmt::format("eve-{}", sent);
+    join.name = fmt::format("eve-{}", n);
     eve.envelope().incarnation = strike.Draw();
     eve.Tell(join);
-    if (++sent % 20 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} members", sent));
+  });
 }
 void WorkersJoin(Strike& strike) { Joins(strike, Role::kWorker); }
 void ObserversJoin(Strike& strike) { Joins(strike, Role::kObserver); }
@@ -156,202 +139,112 @@ void Reconnects(Strike& strike) {
 
 // Small messages as fast as possible.
 void Heartbeats(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  uint64_t sent = 0;
-  while (strike.Pace(8000)) {
-    eve.Tell(Heartbeat());
-    if (++sent % 50 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} heartbeats", sent));
+  Repeat(strike, {.per_second = 8000, .what = "heartbeats", .listens_every = 50},
+         [](Intruder& eve, uint64_t) { eve.Tell(Heartbeat()); });
 }
 void Leases(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  uint64_t sent = 0;
-  while (strike.Pace(4000)) {
-    eve.Tell(LeaseRequest());
-    if (++sent % 50 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} requests", sent));
+  Repeat(strike, {.per_second = 4000, .what = "requests", .listens_every = 50},
+         [](Intruder& eve, uint64_t) { eve.Tell(LeaseRequest()); });
 }
 void Greetings(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  uint64_t sent = 0;
-  while (strike.Pace(4000)) {
-    eve.TellServer(sent % 2, Untrained(1));
-    if (++sent % 50 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} requests", sent));
+  Repeat(strike, {.per_second = 4000, .what = "requests", .listens_every = 50},
+         [](Intruder& eve, uint64_t n) { eve.TellServer(n % 2, Untrained(1)); });
 }
 
 // What a server keeps of its replies to one life.
 void Replies(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  const EmbedRequest request = Untrained(kMostSamples, eve.FeatureOf(0));
-  strike.Say(Described(eve.AskServer(0, request)));
-  eve.set_deaf(true);
-  uint64_t sent = 0;
-  while (strike.Pace(500)) {
-    eve.TellServer(0, request);
-    if (++sent % 10 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} requests of {} samples", sent, kMostSamples));
+  Repeat(strike, {.per_second = 500, .what = "requests of 512 samples", .listens_every = 10},
+         [&](Intruder& eve, uint64_t n) {
+           const EmbedRequest request = Untrained(kMostSamples, eve.FeatureOf(0));
+           if (n == 0) strike.Say(Described(eve.AskServer(0, request)));
+           eve.set_deaf(true);
+           eve.TellServer(0, request);
+         });
 }
 
 // Each in a life of its own, so that the replies of each are kept.
 void NewLives(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  eve.set_beats(false);
-  const EmbedRequest request = Untrained(kMostSamples, eve.FeatureOf(0));
-  uint64_t sent = 0;
-  while (sent < 5000 && strike.Pace(1500)) {
+  Repeat(strike, {.per_second = 1500, .what = "lives", .most = 5000}, [&](Intruder& eve, uint64_t) {
+    eve.set_beats(false);
     eve.envelope().incarnation = strike.Draw();
-    eve.TellServer(0, request);
-    if (++sent % 20 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} lives", sent));
+    eve.TellServer(0, Untrained(kMostSamples, eve.FeatureOf(0)));
+  });
 }
 
 void TopK(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  TopKRequest request;
-  request.hidden = Matrix(kMostSamples, eve.config()->model.hidden);
-  for (float& x : request.hidden.data) x = 1;
-  request.k = 10'000;
-  uint64_t sent = 0;
-  while (strike.Pace(30)) {
-    eve.TellServer(sent % 2, request);
-    eve.Receive();
-    eve.inbox().clear();
-    sent++;
-  }
-  strike.Say(fmt::format("{} requests with k = 10,000, {} answers", sent, eve.received()));
+  Repeat(strike, {.per_second = 30, .what = "requests with k = 10,000", .listens_every = 1},
+         [](Intruder& eve, uint64_t n) {
+           TopKRequest request;
+           request.hidden = Matrix(kMostSamples, eve.config()->model.hidden);
+           for (float& x : request.hidden.data) x = 1;
+           request.k = 10'000;
+           eve.TellServer(n % 2, request);
+         });
 }
 
 // Requests by a plan that does not exist yet, of 8 MB each: they wait at the server.
 void EarlyLarge(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  eve.envelope().plan_version += 5;
   ActiveQuery query;
   query.hidden = Matrix(kMaxBatchSamples, 32);
   for (float& x : query.hidden.data) x = 1;
   for (uint32_t i = 0; i < kMaxBatchSamples; ++i) query.labels.EndRow();
   query.label_totals.assign(kMaxBatchSamples, 0);
-  uint64_t sent = 0;
-  while (sent < 80 && strike.Pace(40)) {
-    eve.TellServer(0, query);
-    eve.Receive();
-    sent++;
-  }
-  while (strike.Goes()) eve.Receive(50);
-  strike.Say(fmt::format("{} requests of 8 MB", sent));
+  Repeat(strike, {.per_second = 40, .what = "requests of 8 MB", .most = 80, .listens_every = 1},
+         [&](Intruder& eve, uint64_t) {
+           eve.envelope().plan_version = eve.plan()->version + 5;
+           eve.TellServer(0, query);
+         });
 }
 
 // Batches that are begun and never ended, of many features that the server has to keep.
 void OpenLarge(Strike& strike) {
   constexpr uint32_t kRepeated = 200;
-  constexpr uint32_t kBatches = 200;
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
   EmbedRequest request;
   request.training = true;
-  const uint32_t samples = eve.config()->train.batch;
-  const uint32_t repeated = kRepeated * kMostSamples / samples;
-  for (uint32_t i = 0; i < samples; ++i) {
-    request.features.ids.insert(request.features.ids.end(), repeated, eve.FeatureOf(0));
-    request.features.EndRow();
-  }
-  request.features.values.assign(request.features.ids.size(), 1e-3f);
-  strike.Say(Described(eve.AskServer(0, request)));
-  eve.set_deaf(true);
-  uint32_t sent = 0;
-  while (sent < kBatches && strike.Pace(60)) {
-    request.batch = {sent++, 0, 0};
-    eve.TellServer(0, request);
-    eve.Receive();
-  }
-  while (strike.Goes()) eve.Receive(50);
-  strike.Say(fmt::format("{} batches of {} values begun", sent, request.features.values.size()));
+  Repeat(strike,
+         {.per_second = 60, .what = "batches of 100,000 values", .most = 200, .listens_every = 1},
+         [&](Intruder& eve, uint64_t n) {
+           if (n == 0) {
+             const uint32_t samples = eve.config()->train.batch;
+             const uint32_t repeated = kRepeated * kMostSamples / samples;
+             for (uint32_t i = 0; i < samples; ++i) {
+               request.features.ids.insert(request.features.ids.end(), repeated, eve.FeatureOf(0));
+               request.features.EndRow();
+             }
+             request.features.values.assign(request.features.ids.size(), 1e-3f);
+             strike.Say(Described(eve.AskServer(0, request)));
+             eve.set_deaf(true);
+           }
+           request.batch = {static_cast<uint32_t>(n), 0, 0};
+           eve.TellServer(0, request);
+         });
 }
 
+// To the scheduler and a server.
+void ThrowAtBoth(Intruder* eve, uint64_t n, Bytes bytes) {
+  eve->ThrowAtServer(n % 2, bytes);
+  eve->Throw(std::move(bytes));
+}
 void Malformed(Strike& strike) {
-  Intruder eve(&strike);
-  uint64_t sent = 0;
-  while (strike.Pace(2000)) {
-    Bytes bytes = Encode({eve.envelope(), LeaseRequest()}, WirePrecision::kFp32);
-    const size_t changes = 1 + strike.random().Below(6);
-    for (size_t i = 0; i < changes; ++i) {
-      bytes[strike.random().Below(bytes.size())] = static_cast<uint8_t>(strike.random().Next());
-    }
-    if (sent % 3 == 0) bytes.resize(strike.random().Below(bytes.size() + 1));
-    eve.ThrowAtServer(sent % 2, bytes);
-    eve.Throw(std::move(bytes));
-    if (++sent % 50 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} messages", sent));
-}
-
-// Offsets that point to themselves, to the end and beyond: tables in tables without end.
-void Offsets(Strike& strike) {
-  Intruder eve(&strike);
-  EmbedPush push;
-  push.gradient = Matrix(2, 2);
-  push.next = Untrained(2, 1);
-  const Bytes whole = Encode({eve.envelope(), push}, WirePrecision::kFp32);
-  constexpr uint32_t kOffsets[] = {0, 4, 0xfffffffc, 0xffffffff, 0x80000000, 0x7fffffff, 8};
-  uint64_t sent = 0;
-  while (strike.Pace(1000)) {
-    Bytes bytes = whole;
-    const size_t at = 4 * (sent / std::size(kOffsets) % (bytes.size() / 4));
-    std::memcpy(bytes.data() + at, &kOffsets[sent % std::size(kOffsets)], 4);
-    eve.ThrowAtServer(sent % 2, bytes);
-    eve.Throw(std::move(bytes));
-    if (++sent % 50 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} messages", sent));
-}
-
-void RandomBytes(Strike& strike) {
-  Intruder eve(&strike);
-  uint64_t sent = 0;
-  while (strike.Pace(500)) {
-    Bytes bytes(8 + strike.random().Below(4000));
-    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(strike.random().Next());
-    if (bytes.size() > 8 && sent % 2 == 0) std::copy_n("DSLD", 4, bytes.begin() + 4);
-    eve.ThrowAtServer(sent % 2, bytes);
-    eve.Throw(std::move(bytes));
-    if (++sent % 50 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} messages", sent));
+  Repeat(
+      strike, {.per_second = 2000, .what = "messages", .role = std::nullopt, .listens_every = 50},
+      [&](Intruder& eve, uint64_t n) {
+        Bytes bytes = Encode({eve.envelope(), LeaseRequest()}, WirePrecision::kFp32);
+        const size_t changes = 1 + strike.random().Below(6);
+        for (size_t i = 0; i < changes; ++i) {
+          bytes[strike.random().Below(bytes.size())] = static_cast<uint8_t>(strike.random().Next());
+        }
+        if (n % 3 == 0) bytes.resize(strike.random().Below(bytes.size() + 1));
+        ThrowAtBoth(&eve, n, std::move(bytes));
+      });
 }
 
 // A small message that unpacks to a large matrix.
 void Bombs(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
   EmbedPush push;
   push.gradient = Matrix(8192, 512);  // zeros: one bit each on the wire, 16 MB unpacked
-  uint64_t sent = 0;
-  while (strike.Pace(60)) {
-    eve.TellServer(sent % 2, push);
-    eve.Receive();
-    eve.inbox().clear();
-    sent++;
-  }
-  strike.Say(fmt::format("{} matrices of 16 MB in 512 KB", sent));
+  Repeat(strike, {.per_second = 60, .what = "matrices of 16 MB in 512 KB", .listens_every = 1},
+         [&](Intruder& eve, uint64_t n) { eve.TellServer(n % 2, push); });
 }
 
 // Frames of 1 MiB in one message, and messages that never end.
@@ -384,17 +277,8 @@ void MultipartTiny(Strike& strike) {
 }
 
 void OneMiB(Strike& strike) {
-  Intruder eve(&strike);
-  int sent = 0;
-  while (sent < 600 && strike.Pace(200)) {
-    Bytes bytes(1 << 20, 'e');
-    eve.ThrowAtServer(0, bytes);
-    eve.Throw(std::move(bytes));
-    eve.Receive();
-    eve.inbox().clear();
-    sent++;
-  }
-  strike.Say(fmt::format("{} messages of 1 MiB", sent));
+  Repeat(strike, {200, "messages of 1 MiB", std::nullopt, 600, 1},
+         [](Intruder& eve, uint64_t) { ThrowAtBoth(&eve, 0, Bytes(1 << 20, 'e')); });
 }
 
 }  // namespace
@@ -406,44 +290,27 @@ std::vector<Attack> All() {
        StatusUnread},
       {"flood.workers-join", As::kWorker, "1,300 new workers a second", WorkersJoin},
       {"flood.observers-join", As::kObserver, "1,300 new observers a second", ObserversJoin},
-      {"flood.handshakes", As::kWorker, "300 workers join at once", Handshakes, {.times = 4}},
-      {"flood.reconnects",
-       As::kWorker,
-       "4,000 connections that join and go",
-       Reconnects,
-       {.times = 3}},
+      {"flood.handshakes", As::kWorker, "300 workers join at once", Handshakes, on::Lasting(4)},
+      {"flood.reconnects", As::kWorker, "4,000 connections that join and go", Reconnects,
+       on::Lasting(3)},
       {"flood.heartbeats", As::kWorker, "8,000 heartbeats a second", Heartbeats},
       {"flood.leases", As::kWorker, "4,000 LeaseRequests a second", Leases},
       {"flood.greetings", As::kWorker, "4,000 small EmbedRequests a second", Greetings},
       {"flood.replies", As::kWorker, "500 EmbedRequests of 512 samples a second", Replies},
-      {"flood.new-lives",
-       As::kWorker,
-       "EmbedRequests, each in a life of its own",
-       NewLives,
-       {.times = 3}},
+      {"flood.new-lives", As::kWorker, "EmbedRequests, each in a life of its own", NewLives,
+       on::Lasting(3)},
       {"flood.top-k", As::kWorker, "TopKRequests of 512 samples and k of 10,000", TopK},
-      {"flood.early-large",
-       As::kWorker,
-       "80 requests of 8 MB by a plan to come",
-       EarlyLarge,
-       {.times = 3}},
-      {"flood.open-large",
-       As::kWorker,
-       "200 batches of 100,000 values, never ended",
-       OpenLarge,
-       {.times = 3}},
-      {"flood.malformed", As::kWorker, "messages with wrong bytes", Malformed, {.quick = true}},
-      {"flood.offsets", As::kWorker, "every offset of a message points elsewhere", Offsets},
-      {"flood.random-bytes", As::kWorker, "random bytes as messages", RandomBytes},
+      {"flood.early-large", As::kWorker, "80 requests of 8 MB by a plan to come", EarlyLarge,
+       on::Lasting(3)},
+      {"flood.open-large", As::kWorker, "200 batches of 100,000 values, never ended", OpenLarge,
+       on::Lasting(3)},
+      {"flood.malformed", As::kWorker, "messages with wrong bytes", Malformed, on::kQuick},
       {"flood.bombs", As::kWorker, "small messages that unpack to 16 MB", Bombs},
-      {"flood.multipart",
-       As::kWorker,
-       "600 frames of 1 MiB in two messages",
-       Multipart,
-       {.times = 3}},
+      {"flood.multipart", As::kWorker, "600 frames of 1 MiB in two messages", Multipart,
+       on::Lasting(3)},
       {"flood.multipart-tiny", As::kWorker, "400,000 frames of a byte in four messages",
        MultipartTiny},
-      {"flood.1-mib", As::kWorker, "600 messages of 1 MiB", OneMiB, {.times = 3}},
+      {"flood.1-mib", As::kWorker, "600 messages of 1 MiB", OneMiB, on::Lasting(3)},
   };
 }
 

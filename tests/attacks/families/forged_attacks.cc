@@ -12,18 +12,12 @@ constexpr double kPerSecond = 200;
 // Says all of it in each of the names. With keys this is refused; the roster must not change.
 void SpeakFor(Strike& strike, const std::vector<Incarnation>& victims,
               const std::vector<Body>& bodies) {
-  Intruder eve(&strike);
-  if (!eve.Join(strike.attack().as == As::kObserver ? Role::kObserver : Role::kWorker)) {
-    return strike.Say("cannot join: " + eve.why());
-  }
-  eve.set_beats(false);
-  uint64_t sent = 0;
-  while (strike.Pace(kPerSecond)) {
-    eve.envelope().incarnation = victims[sent % victims.size()];
-    eve.Tell(bodies[sent / victims.size() % bodies.size()]);
-    if (++sent % 20 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} messages in {} names", sent, victims.size()));
+  const Role role = strike.attack().as == As::kObserver ? Role::kObserver : Role::kWorker;
+  Repeat(strike, {kPerSecond, "messages", role}, [&](Intruder& eve, uint64_t n) {
+    eve.set_beats(false);
+    eve.envelope().incarnation = victims[n % victims.size()];
+    eve.Tell(bodies[n / victims.size() % bodies.size()]);
+  });
 }
 
 std::vector<Incarnation> ServersOf(const Strike& strike) {
@@ -62,72 +56,55 @@ void ErrorForServer(Strike& strike) {
   SpeakFor(strike, {ServersOf(strike).at(0)}, {ErrorReply{ErrorCode::kRefused, "eve says no"}});
 }
 void SavedForServer(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  eve.envelope().incarnation = ServersOf(strike).at(0);
-  eve.set_beats(false);
-  uint64_t sent = 0;
-  while (strike.Pace(kPerSecond)) {
-    CheckpointDone done = EvilShard();
-    done.error = sent % 2 == 0 ? "" : "eve's disk is full";
-    done.name = fmt::format("step-{:012}", sent * 3);
-    eve.Tell(done);
-    sent++;
-  }
-  strike.Say(fmt::format("{} messages", sent));
+  Repeat(strike, {.per_second = kPerSecond, .what = "messages", .listens_every = 0},
+         [&](Intruder& eve, uint64_t n) {
+           eve.set_beats(false);
+           eve.envelope().incarnation = ServersOf(strike).at(0);
+           CheckpointDone done = EvilShard();
+           done.error = n % 2 == 0 ? "" : "eve's disk is full";
+           done.name = fmt::format("step-{:012}", n * 3);
+           eve.Tell(done);
+         });
 }
 
 // To servers: a worker's sequence numbers are used up before it comes to them.
 void UseUpSequences(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  eve.set_beats(false);
   EmbedRequest request;
   request.features.EndRow();
-  uint64_t sent = 0;
-  while (strike.Pace(2 * kPerSecond)) {
-    eve.envelope().incarnation = strike.target().workers[sent % strike.target().workers.size()];
-    eve.envelope().sequence = (~uint64_t{0} >> 1) + sent;
+  const std::vector<Incarnation>& workers = strike.target().workers;
+  Repeat(strike, {2 * kPerSecond, "requests"}, [&](Intruder& eve, uint64_t n) {
+    eve.set_beats(false);
+    eve.envelope().incarnation = workers[n % workers.size()];
+    eve.envelope().sequence = (~uint64_t{0} >> 1) + n;
     for (size_t s = 0; s < 2; ++s) eve.TellServer(s, request);
-    if (++sent % 20 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} requests", sent));
+  });
 }
 
 // What was said in another run, or in an earlier life.
 void Replays(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  const RunId run = eve.envelope().run;
-  const Incarnation life = eve.envelope().incarnation;
-  uint64_t sent = 0;
   EmbedRequest request;
   request.features.EndRow();
-  while (strike.Pace(kPerSecond)) {
-    eve.envelope().run = sent % 2 == 0 ? RunId{strike.random().Next()} : run;
-    eve.envelope().incarnation = sent % 3 == 0 ? life : strike.Draw();
-    eve.Tell(sent % 5 == 0 ? Body(BatchDone()) : Body(LeaseRequest()));
-    eve.TellServer(sent % 2, request);
-    if (++sent % 20 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} messages", sent));
+  Envelope first;
+  Repeat(strike, {kPerSecond, "messages"}, [&](Intruder& eve, uint64_t n) {
+    if (n == 0) first = eve.envelope();
+    eve.envelope().run = n % 2 == 0 ? RunId{strike.random().Next()} : first.run;
+    eve.envelope().incarnation = n % 3 == 0 ? first.incarnation : strike.Draw();
+    eve.Tell(n % 5 == 0 ? Body(BatchDone()) : Body(LeaseRequest()));
+    eve.TellServer(n % 2, request);
+  });
 }
 
 // Members that ask for names, each in a life of its own.
 void JoinByNames(Strike& strike, const std::vector<std::string>& names, double per_second) {
-  Intruder eve(&strike);
-  uint64_t sent = 0;
-  while (strike.Pace(per_second)) {
-    Join join;
-    join.role = strike.attack().as == As::kObserver ? Role::kObserver : Role::kWorker;
-    join.name = names[sent % names.size()];
-    eve.envelope().incarnation = strike.Draw();
-    eve.Tell(join);
-    eve.Receive();
-    eve.inbox().clear();
-    sent++;
-  }
-  strike.Say(fmt::format("{} members", sent));
+  Repeat(strike,
+         {.per_second = per_second, .what = "members", .role = std::nullopt, .listens_every = 1},
+         [&](Intruder& eve, uint64_t n) {
+           Join join;
+           join.role = strike.attack().as == As::kObserver ? Role::kObserver : Role::kWorker;
+           join.name = names[n % names.size()];
+           eve.envelope().incarnation = strike.Draw();
+           eve.Tell(join);
+         });
 }
 
 void SquatNames(Strike& strike) {
@@ -143,114 +120,68 @@ void ForeignNames(Strike& strike) {
 }
 
 void PlanOfOnesOwn(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker) || !eve.plan()) return strike.Say("cannot join: " + eve.why());
-  uint64_t sent = 0;
-  while (strike.Pace(kPerSecond)) {
-    Plan plan = *eve.plan();
-    plan.version = sent % 2 == 0 ? plan.version + 1 : 4'000'000'000u;
-    plan.generation = sent % 3 == 0 ? plan.generation : plan.version;
+  Repeat(strike, {kPerSecond, "plans"}, [](Intruder& eve, uint64_t n) {
+    Plan plan = eve.plan().value();
+    plan.version = n % 2 == 0 ? plan.version + 1 : 4'000'000'000u;
+    plan.generation = n % 3 == 0 ? plan.generation : plan.version;
     for (PlanServer& server : plan.servers) server.address = "tcp://127.0.0.1:9";
     plan.restore = "/tmp/evil";
     eve.Tell(plan);
     for (size_t s = 0; s < 2; ++s) eve.TellServer(s, plan);
-    if (++sent % 20 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} plans", sent));
+  });
 }
 
 // Requests by plans that do not exist yet wait at the servers.
 void FuturePlans(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  const uint32_t now = eve.envelope().plan_version;
   EmbedRequest request;
   request.features.EndRow();
-  uint64_t sent = 0;
-  while (strike.Pace(4 * kPerSecond)) {
-    eve.envelope().plan_version = now + 1 + static_cast<uint32_t>(strike.random().Below(1u << 30));
+  Repeat(strike, {4 * kPerSecond, "requests"}, [&](Intruder& eve, uint64_t) {
+    eve.envelope().plan_version =
+        eve.plan()->version + 1 + static_cast<uint32_t>(strike.random().Below(1u << 30));
     for (size_t s = 0; s < 2; ++s) eve.TellServer(s, request);
     eve.Tell(LeaseRequest());
-    if (++sent % 20 == 0) {
-      eve.Receive();
-      eve.inbox().clear();
-    }
-  }
-  strike.Say(fmt::format("{} requests", sent));
+  });
 }
 
 void Access(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
   AccessList list;
   if (strike.keys()) list.keys.push_back({TextOf(strike.keys()->public_key), KeyRole::kScheduler});
-  uint64_t sent = 0;
-  while (strike.Pace(kPerSecond)) {
-    if (sent % 2 == 0) {
-      eve.Tell(list);
-    } else {
-      eve.Tell(AccessList());
-    }
+  Repeat(strike, {kPerSecond, "lists"}, [&](Intruder& eve, uint64_t n) {
+    eve.Tell(n % 2 == 0 ? list : AccessList());
     for (size_t s = 0; s < 2; ++s) eve.TellServer(s, list);
-    if (++sent % 20 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} lists", sent));
+  });
 }
 
 }  // namespace
 
 std::vector<Attack> All() {
   return {
-      {"forged.for-workers",
-       As::kWorker,
-       "Leave, Heartbeat, BatchDone... in honest workers' names",
-       ForWorkers,
-       {.quick = true}},
-      {"forged.for-servers",
-       As::kWorker,
-       "Leave, CheckpointDone, ErrorReply... in servers' names",
-       ForServers,
-       {.quick = true}},
+      {"forged.for-workers", As::kWorker, "Leave, Heartbeat, BatchDone... in honest workers' names",
+       ForWorkers, on::kQuick},
+      {"forged.for-servers", As::kWorker, "Leave, CheckpointDone, ErrorReply... in servers' names",
+       ForServers, on::kQuick},
       {"forged.sequences-used-up", As::kWorker, "an honest worker's sequence numbers, at servers",
        UseUpSequences},
       {"forged.replays", As::kWorker, "other runs' ids, earlier and other lives", Replays},
       {"forged.names-squatted", As::kWorker, "members that ask for the honest ones' names",
        SquatNames},
       {"forged.names-1mb", As::kWorker, "members with names of 1 MB", LongNames},
-      {"forged.names-foreign",
-       As::kObserver,
-       "names with newlines, escapes, NUL, no UTF-8, paths, scripts",
-       ForeignNames,
-       {.quick = true}},
+      {"forged.names-foreign", As::kObserver,
+       "names with newlines, escapes, NUL, no UTF-8, paths, scripts", ForeignNames, on::kQuick},
       {"forged.plan", As::kWorker, "slot plans by a worker, to servers and scheduler",
        PlanOfOnesOwn},
       {"forged.future-plans", As::kWorker, "requests by plans of the far future", FuturePlans},
       {"forged.access-list", As::kWorker, "AccessLists by a worker", Access},
-      {"forged.plain-leave-workers",
-       As::kAnyone,
-       "Leave in the workers' names",
-       LeaveForWorkers,
-       {.alone = true, .plain = true}},
-      {"forged.plain-leave-server",
-       As::kAnyone,
-       "Leave in a server's name",
-       LeaveForServer,
-       {.alone = true, .plain = true}},
-      {"forged.plain-error",
-       As::kAnyone,
-       "ErrorReply in a server's name",
-       ErrorForServer,
-       {.alone = true, .plain = true}},
-      {"forged.plain-saved",
-       As::kAnyone,
-       "CheckpointDone with shard ../../../tmp/evil",
-       SavedForServer,
-       {.alone = true, .plain = true}},
-      {"forged.plain-sequences",
-       As::kAnyone,
-       "an honest worker's sequence numbers, at servers",
-       UseUpSequences,
-       {.alone = true, .plain = true}},
+      {"forged.plain-leave-workers", As::kAnyone, "Leave in the workers' names", LeaveForWorkers,
+       on::kAlonePlain},
+      {"forged.plain-leave-server", As::kAnyone, "Leave in a server's name", LeaveForServer,
+       on::kAlonePlain},
+      {"forged.plain-error", As::kAnyone, "ErrorReply in a server's name", ErrorForServer,
+       on::kAlonePlain},
+      {"forged.plain-saved", As::kAnyone, "CheckpointDone with shard ../../../tmp/evil",
+       SavedForServer, on::kAlonePlain},
+      {"forged.plain-sequences", As::kAnyone, "an honest worker's sequence numbers, at servers",
+       UseUpSequences, on::kAlonePlain},
   };
 }
 

@@ -34,14 +34,6 @@ void Announced(Strike& strike) {
   Repeat(strike, 100,
          {"POST /api/status HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1610612736\r\n\r\nabc"});
 }
-void Methods(Strike& strike) {
-  std::vector<std::string> requests;
-  for (const char* method :
-       {"PUT", "DELETE", "TRACE", "CONNECT", "OPTIONS", "BREW", "get", "\xff"}) {
-    requests.push_back(fmt::format("{} /api/status HTTP/1.1\r\nHost: localhost\r\n\r\n", method));
-  }
-  Repeat(strike, 300, requests);
-}
 void Paths(Strike& strike) {
   std::vector<std::string> requests;
   for (const char* path :
@@ -56,24 +48,6 @@ void Paths(Strike& strike) {
     if (tcp.Receive(4000, 100).find("root:") != std::string::npos) strike.Breach("/etc/passwd");
   }
   strike.Say(fmt::format("{} requests", sent));
-}
-void LongHeads(Strike& strike) {
-  Repeat(strike, 100,
-         {"GET /" + std::string(1 << 20, 'a') + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
-          "GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(1 << 20, 'b') + "\r\n\r\n",
-          "GET / HTTP/1.1\r\n" +
-              [] {
-                std::string many;
-                for (int i = 0; i < 20000; ++i) many += fmt::format("X-{}: y\r\n", i);
-                return many;
-              }() +
-              "\r\n"});
-}
-void Hosts(Strike& strike) {
-  Repeat(strike, 200,
-         {"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
-          "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "GET / HTTP/9.9\r\nHost: a\r\n\r\n",
-          "GET /\r\n\r\n"});
 }
 void Pipelines(Strike& strike) {
   std::string many;
@@ -99,23 +73,6 @@ void SentBody(Strike& strike) {
   strike.Say(fmt::format("{} MB sent", sent >> 20));
 }
 
-// Chunks without end, and a small one that says it is gzip.
-void Chunks(Strike& strike) {
-  const std::string chunk = "10000\r\n" + std::string(65536, 'e') + "\r\n";
-  uint64_t sent = 0;
-  while (strike.Goes()) {
-    Tcp tcp = Dial(strike);
-    (void)tcp.Send(
-        "POST /api/status HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
-    while (strike.Pace(500)) {
-      const long n = tcp.Send(chunk, 100);
-      if (n <= 0) break;
-      sent += static_cast<uint64_t>(n);
-    }
-    strike.Rest(50);
-  }
-  strike.Say(fmt::format("{} MB sent", sent >> 20));
-}
 // 64 KB of gzip that unpack to 64 MB of zeros, as far as anybody unpacks them: the blocks repeat.
 void Gzip(Strike& strike) {
   std::string body("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10);
@@ -149,9 +106,6 @@ size_t Hold(Strike& strike, size_t count, const std::string& first, bool trickle
 void Slowloris(Strike& strike) {
   strike.Say(fmt::format("{} connections", Hold(strike, 300, "GET / HTTP/1.1\r\nX-A: ", true)));
 }
-void Idle(Strike& strike) {
-  strike.Say(fmt::format("{} connections", Hold(strike, 3000, "", false)));
-}
 
 // Clients that ask and read nothing, while the run is told to stop: the trial's end shows whether
 // it does.
@@ -166,22 +120,14 @@ void SlowReaders(Strike& strike) {
 std::vector<Attack> All() {
   return {
       {"http.fast", As::kNobody, "1,500 requests a second", Fast},
-      {"http.announced",
-       As::kNobody,
-       "POST with a body of 1.5 GB announced",
-       Announced,
-       {.quick = true}},
+      {"http.announced", As::kNobody, "POST with a body of 1.5 GB announced", Announced,
+       on::kQuick},
       {"http.sent", As::kNobody, "POST with a body of 1.5 GB sent", SentBody},
-      {"http.chunks", As::kNobody, "POST in chunks without end", Chunks},
       {"http.gzip", As::kNobody, "POST of a gzip bomb", Gzip},
-      {"http.methods", As::kNobody, "PUT, TRACE, CONNECT, unknown ones", Methods},
       {"http.paths", As::kNobody, "path traversal and strange paths", Paths},
-      {"http.long-heads", As::kNobody, "URLs and headers of 1 MB, 20,000 headers", LongHeads},
-      {"http.hosts", As::kNobody, "wrong, absent and several Hosts", Hosts},
       {"http.pipelines", As::kNobody, "500 requests at once on a connection", Pipelines},
       {"http.slowloris", As::kNobody, "300 connections with five bytes of a header a second",
        Slowloris},
-      {"http.idle", As::kNobody, "3,000 idle connections", Idle},
       {"http.slow-readers",
        As::kNobody,
        "60 clients that read no answer, then SIGTERM",

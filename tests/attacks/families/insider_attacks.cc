@@ -136,42 +136,29 @@ void HighLoss(Strike& strike) { ReportLoss(strike, 1.0); }
 
 // Requests for a plan far ahead, without a ticket.
 void EarlyWithoutTicket(Strike& strike) {
-  Intruder eve(&strike);
-  (void)eve.Join(Role::kWorker);
   ActiveQuery query;
   query.hidden = Matrix(kMaxBatchSamples, 32);
   for (uint32_t i = 0; i < kMaxBatchSamples; ++i) query.labels.EndRow();
   query.label_totals.assign(kMaxBatchSamples, 0);
-  const uint32_t plan = eve.envelope().plan_version;
-  uint64_t sent = 0;
-  while (sent < 600 && strike.Pace(100)) {
-    eve.envelope().plan_version = plan + (sent % 2 == 0 ? 900 : 5);
-    if (sent % 3 == 0) {
-      eve.TellServer(sent % 2, query);
-    } else {
-      eve.TellServer(sent % 2, EmbedPush());
-    }
-    eve.Receive();
-    eve.inbox().clear();
-    sent++;
-  }
-  while (strike.Goes()) eve.Receive(50);
-  strike.Say(fmt::format("{} requests", sent));
+  Repeat(strike, {.per_second = 100, .what = "requests", .most = 600, .listens_every = 1},
+         [&](Intruder& eve, uint64_t n) {
+           eve.envelope().plan_version = eve.plan()->version + (n % 2 == 0 ? 900 : 5);
+           eve.TellServer(n % 2, n % 3 == 0 ? Body(query) : Body(EmbedPush()));
+         });
 }
 
 // Rows, pulled in the name of a server.
 void PullAsServer(Strike& strike) {
-  Intruder eve(&strike);
-  (void)eve.Join(Role::kWorker);
   uint64_t rows = 0;
-  while (strike.Pace(50)) {
-    SlotPull pull;
-    pull.slot = static_cast<uint32_t>(strike.random().Below(256));
-    pull.max_bytes = 1 << 20;
-    eve.envelope().incarnation = strike.target().servers.at(1).incarnation;
-    const std::optional<Body> answer = eve.AskServer(0, pull, 200);
-    rows += answer && std::holds_alternative<SlotRows>(*answer);
-  }
+  Repeat(strike, {.per_second = 50, .what = "pulls", .listens_every = 0},
+         [&](Intruder& eve, uint64_t) {
+           SlotPull pull;
+           pull.slot = static_cast<uint32_t>(strike.random().Below(256));
+           pull.max_bytes = 1 << 20;
+           eve.envelope().incarnation = strike.target().servers.at(1).incarnation;
+           const std::optional<Body> answer = eve.AskServer(0, pull, 200);
+           rows += answer && std::holds_alternative<SlotRows>(*answer);
+         });
   if (rows > 0) strike.Breach(fmt::format("{} parts of slots were handed over", rows));
 }
 
@@ -215,18 +202,11 @@ std::vector<Attack> All() {
        LowLoss,
        {.workers = 1}},
       {"insider.high-loss", As::kWorker, "1 of 3: reports losses of 1", HighLoss},
-      {"insider.receipts",
-       As::kAnyone,
-       "receipts by the key of a server that has left",
-       ForgedReceipts,
-       {.plain = true}},
+      {"insider.receipts", As::kAnyone, "receipts by the key of a server that has left",
+       ForgedReceipts, on::kPlain},
       {"insider.early", As::kWorker, "large requests for plans to come, without a ticket",
        EarlyWithoutTicket},
-      {"insider.pulls",
-       As::kAnyone,
-       "rows, pulled in a server's name",
-       PullAsServer,
-       {.plain = true}},
+      {"insider.pulls", As::kAnyone, "rows, pulled in a server's name", PullAsServer, on::kPlain},
       {"insider.observers", As::kObserver, "400 observers", Observers},
   };
   for (Attack& attack : all) {

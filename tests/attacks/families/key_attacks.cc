@@ -77,28 +77,18 @@ void StaleIncarnation(Strike& strike) {
 
 std::vector<Attack> All() {
   return {
-      {"keys.none",
-       As::kNobody,
-       "plaintext connections to an encrypted cluster",
-       Knock,
-       {.quick = true}},
+      {"keys.none", As::kNobody, "plaintext connections to an encrypted cluster", Knock,
+       on::kQuick},
       {"keys.wrong", As::kWrongKey, "a key that nobody has allowed", Knock},
-      {"keys.revoked",
-       As::kRevoked,
-       "a key that was allowed and taken back",
-       Knock,
-       {.quick = true}},
+      {"keys.revoked", As::kRevoked, "a key that was allowed and taken back", Knock, on::kQuick},
       {"keys.expired", As::kExpired, "a key whose time is over", Knock},
-      {"keys.rotated", As::kRotated, "a key that another one has replaced", Knock, {.quick = true}},
+      {"keys.rotated", As::kRotated, "a key that another one has replaced", Knock, on::kQuick},
       {"keys.role-of-observer", As::kObserver, "an observer joins as worker and as server",
        WrongRole},
       {"keys.role-of-worker", As::kWorker, "a worker joins as server and as observer", WrongRole},
       {"keys.role-of-server", As::kServer, "a server joins as worker and as observer", WrongRole},
-      {"keys.stale-life",
-       As::kWorker,
-       "a life that has left asks for leases and trains",
-       StaleIncarnation,
-       {.quick = true}},
+      {"keys.stale-life", As::kWorker, "a life that has left asks for leases and trains",
+       StaleIncarnation, on::kQuick},
   };
 }
 

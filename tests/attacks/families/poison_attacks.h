@@ -1,4 +1,4 @@
-// Twists that several families use.
+// Lies that several families use.
 #pragma once
 
 #include "tests/attacks/lying_worker.h"
@@ -7,5 +7,8 @@ namespace dslide {
 
 // Each sample has the label of the next one. Both are of one server, which would refuse others.
 Twist ExchangeLabels();
+
+// A load report of 256 slots with numbers as large as they go.
+LoadReport AbsurdLoad();
 
 }  // namespace dslide

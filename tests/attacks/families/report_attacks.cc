@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "tests/attacks/lying_worker.h"
+#include "tests/attacks/families/poison_attacks.h"
 #include "worker/worker_core.h"
 
 namespace dslide::report_attacks {
@@ -30,14 +30,6 @@ void LossNan(Strike& strike) {
     done->loss_sum = done->samples % 2 == 0 ? kNan : kInfinity;
     done->recall_set = kNan;
     done->tail_error = -kInfinity;
-  });
-}
-void LossHuge(Strike& strike) {
-  Report(strike, [](BatchDone* done) {
-    done->loss_sum = 1e300;
-    done->probed = 0xffffffff;
-    done->recall_set = done->recall_hash = done->recall_uniform = -1e300;
-    done->tail_error = 1e300;
   });
 }
 void Counters(Strike& strike) {
@@ -79,24 +71,9 @@ void BeatAbsurd(Strike& strike) {
     beat->malformed = kMost;
   });
 }
-void BeatNan(Strike& strike) {
-  Beat(strike, [](Heartbeat* beat) {
-    beat->cpu_seconds = kNan;
-    beat->bucket_mean = std::numeric_limits<float>::infinity();
-  });
-}
 void BeatLoad(Strike& strike) {
   Beat(strike, [](Heartbeat* beat) {
-    LoadReport load;
-    load.interval_ms = 1;
-    load.batches = 1;
-    for (uint32_t slot = 0; slot < 256; ++slot) load.slots.push_back(slot);
-    load.executor.assign(256, 0);
-    load.retrieved = load.used = load.updated = std::vector<uint32_t>(256, 0xffffffff);
-    load.work = load.service_us = std::vector<float>(256, 3e38f);
-    load.bytes.assign(256, kMost / 2);
-    load.busy = {3e38f};
-    beat->load = load;
+    beat->load = AbsurdLoad();
     beat->hash_round = 0xffffffff;
   });
 }
@@ -120,20 +97,15 @@ void SilentMany(Strike& strike) {
 std::vector<Attack> All() {
   return {
       {"report.loss-nan", As::kWorker, "a loss and statistics that are NaN and infinite", LossNan},
-      {"report.loss-huge", As::kWorker, "a loss of 1e300, recall -1e300", LossHuge},
       {"report.counters", As::kWorker, "counters that overflow: neurons, rows, bytes", Counters},
       {"report.samples", As::kWorker, "65,536 samples for a batch of 32", Samples},
       {"report.places", As::kWorker, "batches and leases that do not exist", Places},
-      {"report.predictions-wrong",
-       As::kWorker,
-       "evaluations in which label 0 is always best",
-       Predictions,
-       {.alone = true}},
+      {"report.predictions-wrong", As::kWorker, "evaluations in which label 0 is always best",
+       Predictions, on::kAlone},
       {"report.predictions-foreign", As::kWorker, "evaluations with labels that do not exist",
        PredictionsForeign},
       {"report.beat-absurd", As::kWorker, "heartbeats: CPU 1e300 s, batches of 71 minutes",
        BeatAbsurd},
-      {"report.beat-nan", As::kWorker, "heartbeats with NaN", BeatNan},
       {"report.beat-load", As::kWorker, "a worker's load report of all slots", BeatLoad},
       {"report.silent-servers", As::kWorker, "all servers are silent, it says", SilentServers},
       {"report.silent-many", As::kWorker, "500,000 silent servers a heartbeat", SilentMany},

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/base/process.h"
+#include "tests/attacks/families/poison_attacks.h"
 #include "tests/attacks/intruder.h"
 #include "tests/attacks/lying_server.h"
 
@@ -65,7 +66,6 @@ void Numbers(Strike& strike, float value) {
   Serve(strike, options);
 }
 void Nan(Strike& strike) { Numbers(strike, std::numeric_limits<float>::quiet_NaN()); }
-void Huge(Strike& strike) { Numbers(strike, 3e38f); }
 void RandomNumbers(Strike& strike) {
   LyingServerOptions options;
   options.answer = [&strike](const Body& request, const Config& config) {
@@ -187,16 +187,7 @@ void Loads(Strike& strike) {
   LyingServerOptions options;
   options.wants_slots = false;
   options.beat = [](Heartbeat* beat) {
-    LoadReport load;
-    load.interval_ms = 1;
-    load.batches = 1;
-    for (uint32_t slot = 0; slot < 256; ++slot) load.slots.push_back(slot);
-    load.executor.assign(256, 0);
-    load.retrieved = load.used = load.updated = std::vector<uint32_t>(256, 0xffffffff);
-    load.work = load.service_us = std::vector<float>(256, 3e38f);
-    load.bytes.assign(256, uint64_t{1} << 62);
-    load.busy.assign(64, 3e38f);
-    beat->load = load;
+    beat->load = AbsurdLoad();
     beat->memory_used_bytes = ~uint64_t{0};
   };
   options.answer = [](const Body& request, const Config& config) {
@@ -207,25 +198,19 @@ void Loads(Strike& strike) {
 
 // Servers whose addresses nobody answers at, and which the scheduler dials.
 void Unreachable(Strike& strike) {
-  Intruder eve(&strike);
-  uint64_t sent = 0;
-  while (strike.Pace(200)) {
+  Repeat(strike, {200, "servers that are not there", std::nullopt}, [&](Intruder& eve, uint64_t n) {
     Join join;
     join.role = Role::kServer;
-    join.name = fmt::format("eve-{}", sent);
-    join.address = fmt::format("tcp://127.0.0.{}:{}", 2 + sent % 200, 1 + sent % 60000);
+    join.name = fmt::format("eve-{}", n);
+    join.address = fmt::format("tcp://127.0.0.{}:{}", 2 + n % 200, 1 + n % 60000);
     join.memory_bytes = uint64_t{1} << 40;
     eve.envelope().incarnation = strike.Draw();
     eve.Tell(join);
-    if (++sent % 20 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} servers that are not there", sent));
+  });
 }
 
 // What no address is, or another's.
 void Addresses(Strike& strike) {
-  Intruder eve(&strike);
   const std::vector<std::string> addresses = {
       strike.target().scheduler,
       strike.target().servers.at(0).address,
@@ -237,35 +222,27 @@ void Addresses(Strike& strike) {
       std::string(500'000, 'a'),
       "tcp://127.0.0.1:99999999",
       "tcp://evil.invalid:1"};
-  uint64_t sent = 0;
-  while (strike.Pace(50)) {
-    Join join;
-    join.role = Role::kServer;
-    join.address = addresses[sent % addresses.size()];
-    join.memory_bytes = uint64_t{1} << 40;
-    eve.envelope().incarnation = strike.Draw();
-    eve.Tell(join);
-    if (++sent % 10 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} joins", sent));
+  Repeat(strike, {.per_second = 50, .what = "joins", .role = std::nullopt, .listens_every = 10},
+         [&](Intruder& eve, uint64_t n) {
+           Join join;
+           join.role = Role::kServer;
+           join.address = addresses[n % addresses.size()];
+           join.memory_bytes = uint64_t{1} << 40;
+           eve.envelope().incarnation = strike.Draw();
+           eve.Tell(join);
+         });
 }
 
 // A server asks other servers for all slots, and lets them forget theirs.
 void Pulls(Strike& strike) {
-  Intruder eve(&strike);
-  uint64_t sent = 0;
-  while (strike.Pace(400)) {
+  Repeat(strike, {400, "pulls", std::nullopt}, [](Intruder& eve, uint64_t n) {
     SlotPull pull;
-    pull.slot = static_cast<uint32_t>(sent % 300);
-    pull.release = sent % 3 == 2;
+    pull.slot = static_cast<uint32_t>(n % 300);
+    pull.release = n % 3 == 2;
     pull.max_bytes = 0xffffffff;
-    pull.part = sent % 3 == 1 ? 0xffffffff : 0;
-    eve.TellServer(sent % 2, pull);
-    if (++sent % 20 == 0) eve.Receive();
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} pulls, {} answers", sent, eve.received()));
+    pull.part = n % 3 == 1 ? 0xffffffff : 0;
+    eve.TellServer(n % 2, pull);
+  });
 }
 
 }  // namespace
@@ -274,7 +251,6 @@ std::vector<Attack> All() {
   std::vector<Attack> all = {
       {"server.silence", As::kServer, "joins with 2^60 bytes of memory, then is silent", Silence},
       {"server.nan", As::kServer, "partial sums of NaN", Nan},
-      {"server.3e38", As::kServer, "partial sums of 3e38", Huge},
       {"server.random", As::kServer, "random sums and logits", RandomNumbers},
       {"server.wrong-shapes", As::kServer, "three rows too many in each answer", WrongShapes},
       {"server.wrong-kinds", As::kServer, "answers of any other kind", WrongKinds},

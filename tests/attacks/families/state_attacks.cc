@@ -37,17 +37,15 @@ BatchDone Claim(const LeaseGrant& grant, const LeaseBatch& batch) {
 }
 
 void BeforeJoin(Strike& strike) {
-  Intruder eve(&strike);
-  uint64_t sent = 0;
   const std::vector<Body> bodies = {LeaseRequest(), BatchDone(),
                                     Heartbeat(),    Leave(),
                                     Ack(),          ErrorReply{ErrorCode::kRefused, "eve"}};
-  while (strike.Pace(kPerSecond)) {
-    eve.Tell(bodies[sent++ % bodies.size()]);
-    eve.TellServer(sent % 2, Beginning({0, 0, 0}, 32));
-    if (sent % 50 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} messages, {} answers", sent, eve.received()));
+  Repeat(strike,
+         {.per_second = kPerSecond, .what = "messages", .role = std::nullopt, .listens_every = 50},
+         [&](Intruder& eve, uint64_t n) {
+           eve.Tell(bodies[n % bodies.size()]);
+           eve.TellServer(n % 2, Beginning({0, 0, 0}, 32));
+         });
 }
 
 void AfterLeave(Strike& strike) {
@@ -67,12 +65,9 @@ void AfterLeave(Strike& strike) {
 }
 
 void PushWithoutQuery(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  const Config& config = *eve.config();
-  uint64_t sent = 0;
-  while (strike.Pace(kPerSecond)) {
-    const BatchId batch = BatchOf(config, sent++ % 300);
+  Repeat(strike, {kPerSecond, "batches"}, [](Intruder& eve, uint64_t n) {
+    const Config& config = *eve.config();
+    const BatchId batch = BatchOf(config, n % 300);
     GradientPush push{batch, std::vector<float>(config.train.batch, 1.0f)};
     EmbedPush embed{batch, Matrix(config.train.batch, config.model.hidden)};
     ActiveQuery query;
@@ -85,9 +80,7 @@ void PushWithoutQuery(Strike& strike) {
       eve.TellServer(s, embed);
       eve.TellServer(s, query);
     }
-    if (sent % 20 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} batches, {} answers", sent, eve.received()));
+  });
 }
 
 void EverythingThrice(Strike& strike) {
@@ -98,60 +91,48 @@ void EverythingThrice(Strike& strike) {
 
 // Reports batches that nobody has leased to it.
 void DoneUnleased(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  const Config& config = *eve.config();
-  const uint64_t batches = BatchesPerEpoch(config.train, eve.train_samples());
-  uint64_t sent = 0;
-  while (strike.Pace(2 * kPerSecond)) {
+  Repeat(strike, {2 * kPerSecond, "reports"}, [](Intruder& eve, uint64_t n) {
+    const TrainConfig& train = eve.config()->train;
+    const uint64_t batches = BatchesPerEpoch(train, eve.train_samples());
     BatchDone done;
-    const uint64_t number = sent % batches;
-    done.batch = BatchOf(config, number);
-    done.batch.epoch = 1 + static_cast<uint32_t>(sent / batches);
-    done.lease = sent % 7;
-    done.samples = static_cast<uint32_t>(SamplesOf(done.batch, config.train, eve.train_samples()));
+    done.batch = BatchOf(*eve.config(), n % batches);
+    done.batch.epoch = 1 + static_cast<uint32_t>(n / batches);
+    done.lease = n % 7;
+    done.samples = static_cast<uint32_t>(SamplesOf(done.batch, train, eve.train_samples()));
     eve.Tell(done);
-    if (++sent % 20 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} reports", sent));
+  });
 }
 
 // Takes leases and reports their batches at once.
 void DoneUnworked(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
   uint64_t claimed = 0;
-  while (strike.Pace(kPerSecond)) {
-    eve.Tell(LeaseRequest());
-    eve.Receive(20);
-    for (const Message& message : eve.inbox()) {
-      const auto* grant = std::get_if<LeaseGrant>(&message.body);
-      if (grant == nullptr || grant->kind != LeaseKind::kTrain) continue;
-      for (const LeaseBatch& batch : grant->batches) {
-        eve.Tell(Claim(*grant, batch));
-        claimed++;
-      }
-    }
-    eve.inbox().clear();
-  }
+  Repeat(strike, {.per_second = kPerSecond, .what = "requests", .listens_every = 0},
+         [&](Intruder& eve, uint64_t) {
+           eve.Tell(LeaseRequest());
+           eve.Receive(20);
+           for (const Message& message : eve.inbox()) {
+             const auto* grant = std::get_if<LeaseGrant>(&message.body);
+             if (grant == nullptr || grant->kind != LeaseKind::kTrain) continue;
+             for (const LeaseBatch& batch : grant->batches) eve.Tell(Claim(*grant, batch));
+             claimed += grant->batches.size();
+           }
+         });
   strike.Say(fmt::format("{} batches claimed", claimed));
 }
 
 // Takes all leases and trains none of them.
 void HoardLeases(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  uint64_t leases = 0, asked = 0;
-  while (strike.Pace(kPerSecond)) {
-    eve.Tell(LeaseRequest());
-    asked++;
-    eve.Receive();
-    for (const Message& message : eve.inbox()) {
-      leases += std::holds_alternative<LeaseGrant>(message.body);
-    }
-    eve.inbox().clear();
-  }
-  strike.Say(fmt::format("{} leases for {} requests", leases, asked));
+  uint64_t leases = 0;
+  Repeat(strike, {.per_second = kPerSecond, .what = "requests", .listens_every = 0},
+         [&](Intruder& eve, uint64_t) {
+           eve.Tell(LeaseRequest());
+           eve.Receive();
+           leases +=
+               static_cast<uint64_t>(std::ranges::count_if(eve.inbox(), [](const Message& message) {
+                 return std::holds_alternative<LeaseGrant>(message.body);
+               }));
+         });
+  strike.Say(fmt::format("{} leases", leases));
 }
 
 // Every message that the sender's role may not send; each has to be refused.
@@ -190,8 +171,6 @@ void ObserversOrders(Strike& strike) {
 
 // A worker gives a server the scheduler's orders.
 void OrdersToServer(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
   CheckpointRequest save;
   save.name = "step-evil";
   save.directory = "/tmp/dslide-evil";
@@ -207,108 +186,60 @@ void OrdersToServer(Strike& strike) {
                                     JoinReply{"eve", "", 1, 1},
                                     AccessList(),
                                     ErrorReply{ErrorCode::kFenced, "eve"}};
-  uint64_t sent = 0;
-  while (strike.Pace(kPerSecond)) {
-    for (size_t s = 0; s < 2; ++s) eve.TellServer(s, orders[sent % orders.size()]);
-    if (++sent % 20 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} orders", sent));
+  Repeat(strike, {kPerSecond, "orders"}, [&](Intruder& eve, uint64_t n) {
+    for (size_t s = 0; s < 2; ++s) eve.TellServer(s, orders[n % orders.size()]);
+  });
 }
 
-// Begins batches at the servers that it never ends.
-void NeverEnded(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  const Config& config = *eve.config();
-  const uint64_t batches = BatchesPerEpoch(config.train, eve.train_samples());
-  uint64_t sent = 0;
-  while (strike.Pace(3 * kPerSecond)) {
-    BatchId batch = BatchOf(config, sent % batches);
-    batch.epoch = static_cast<uint32_t>(sent / batches % 1000);
-    for (size_t s = 0; s < 2; ++s) eve.TellServer(s, Beginning(batch, config.train.batch));
-    if (++sent % 20 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} batches begun", sent));
-}
-
-// Synchronous training: requests of steps far ahead fill the servers' waiting rooms.
-void FarSteps(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  const Config& config = *eve.config();
-  const uint64_t batches = BatchesPerEpoch(config.train, eve.train_samples());
-  uint64_t sent = 0;
-  while (strike.Pace(3 * kPerSecond)) {
-    BatchId batch = BatchOf(config, sent % batches);
-    batch.epoch = 1000 + static_cast<uint32_t>(sent / batches % 900);
-    const auto samples = static_cast<uint32_t>(SamplesOf(batch, config.train, eve.train_samples()));
+// Begins batches of epochs [first, first + epochs) at the servers, and ends none.
+void Begin(Strike& strike, uint32_t first, uint64_t epochs) {
+  Repeat(strike, {3 * kPerSecond, "batches begun"}, [&](Intruder& eve, uint64_t n) {
+    const TrainConfig& train = eve.config()->train;
+    const uint64_t batches = BatchesPerEpoch(train, eve.train_samples());
+    BatchId batch = BatchOf(*eve.config(), n % batches);
+    batch.epoch = first + static_cast<uint32_t>(n / batches % epochs);
+    const auto samples = static_cast<uint32_t>(SamplesOf(batch, train, eve.train_samples()));
     for (size_t s = 0; s < 2; ++s) eve.TellServer(s, Beginning(batch, samples));
-    if (++sent % 20 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} requests that wait", sent));
+  });
 }
-
+void NeverEnded(Strike& strike) { Begin(strike, 0, 1000); }
+// Synchronous training: requests of steps far ahead fill the servers' waiting rooms.
+void FarSteps(Strike& strike) { Begin(strike, 1000, 900); }
 // Joins again and again in other roles, names and versions under one incarnation.
 void JoinAsEverything(Strike& strike) {
-  Intruder eve(&strike);
-  if (!eve.Join(Role::kWorker)) return strike.Say("cannot join: " + eve.why());
-  uint64_t sent = 0;
-  while (strike.Pace(100)) {
+  Repeat(strike, {100, "joins"}, [](Intruder& eve, uint64_t n) {
     Join join;
-    join.role = static_cast<Role>(sent % 3);
-    join.protocol = sent % 5 == 4 ? 7 : kProtocolVersion;
-    join.name = fmt::format("eve-{}", sent);
+    join.role = static_cast<Role>(n % 3);
+    join.protocol = n % 5 == 4 ? 7 : kProtocolVersion;
+    join.name = fmt::format("eve-{}", n);
     join.address = "tcp://127.0.0.1:9";
     join.memory_bytes = uint64_t{1} << 60;
-    join.plan_version = static_cast<uint32_t>(sent % 4);
+    join.plan_version = static_cast<uint32_t>(n % 4);
     eve.Tell(join);
-    if (++sent % 20 == 0) eve.Receive();
-  }
-  strike.Say(fmt::format("{} joins", sent));
+  });
 }
 
 }  // namespace
 
 std::vector<Attack> All() {
   return {
-      {"state.before-join",
-       As::kWorker,
-       "leases, reports and requests without a Join",
-       BeforeJoin,
-       {.quick = true}},
+      {"state.before-join", As::kWorker, "leases, reports and requests without a Join", BeforeJoin,
+       on::kQuick},
       {"state.after-leave", As::kWorker, "joins, leaves, and goes on as if it had not", AfterLeave},
-      {"state.push-without-query",
-       As::kWorker,
-       "GradientPush, EmbedPush, ActiveQuery from nowhere",
-       PushWithoutQuery,
-       {.quick = true}},
-      {"state.everything-thrice",
-       As::kWorker,
-       "every request of a real worker three times",
-       EverythingThrice,
-       {.alone = true}},
-      {"state.done-unleased",
-       As::kWorker,
-       "BatchDone for all batches, without leases",
-       DoneUnleased,
-       {.alone = true}},
-      {"state.done-unworked",
-       As::kWorker,
-       "BatchDone for its leases, without training",
-       DoneUnworked,
-       {.alone = true}},
+      {"state.push-without-query", As::kWorker, "GradientPush, EmbedPush, ActiveQuery from nowhere",
+       PushWithoutQuery, on::kQuick},
+      {"state.everything-thrice", As::kWorker, "every request of a real worker three times",
+       EverythingThrice, on::kAlone},
+      {"state.done-unleased", As::kWorker, "BatchDone for all batches, without leases",
+       DoneUnleased, on::kAlone},
+      {"state.done-unworked", As::kWorker, "BatchDone for its leases, without training",
+       DoneUnworked, on::kAlone},
       {"state.lease-hoard", As::kWorker, "400 LeaseRequests a second, nothing trained",
        HoardLeases},
-      {"state.servers-messages",
-       As::kWorker,
-       "Ready, CheckpointDone, AuditReport... by a worker",
-       ServersMessages,
-       {.quick = true}},
-      {"state.observers-orders",
-       As::kObserver,
-       "DrainServer, CheckpointNow... by an observer",
-       ObserversOrders,
-       {.quick = true}},
+      {"state.servers-messages", As::kWorker, "Ready, CheckpointDone, AuditReport... by a worker",
+       ServersMessages, on::kQuick},
+      {"state.observers-orders", As::kObserver, "DrainServer, CheckpointNow... by an observer",
+       ObserversOrders, on::kQuick},
       {"state.orders-to-server", As::kWorker, "the scheduler's orders, sent to servers by a worker",
        OrdersToServer},
       {"state.never-ended", As::kWorker, "batches that are begun and never ended", NeverEnded},
