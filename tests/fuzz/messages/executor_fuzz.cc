@@ -20,8 +20,6 @@ using fuzz::Inputs;
 using fuzz::kFeatures;
 using fuzz::kHidden;
 
-constexpr size_t kMostMessages = 64;
-
 // The executor has slots 0, 2 and 3; slot 1 is on its way to it.
 class Peer {
  public:
@@ -62,12 +60,10 @@ bool Run(std::string_view input) {
   if (input.empty()) return false;
   Peer peer(static_cast<uint8_t>(input[0]));
   bool understood = false;
-  size_t count = 0;
-  for (const std::string_view part : fuzz::MessagesOf(input.substr(1))) {
-    if (++count > kMostMessages) break;
-    const Result<Message> message = fuzz::DecodeMessage(part);
-    if (message.ok()) understood |= peer.Take(*message);
-  }
+  (void)fuzz::ForEachMessage(input.substr(1), [&](const Message& message) {
+    understood |= peer.Take(message);
+    return true;
+  });
   return understood;
 }
 

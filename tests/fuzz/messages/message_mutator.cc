@@ -14,7 +14,7 @@ namespace dslide::fuzz {
 namespace {
 
 constexpr size_t kLengthBytes = 4;
-constexpr size_t kMostMessages = 40;  // that a script grows to
+constexpr size_t kMostMessages = 40;  // of a script
 
 // Goes through the numbers, texts and flags of a message and changes each with a chance of 1 in
 // `one_in`. Sizes stay, so that what fits together goes on to do so.
@@ -220,6 +220,18 @@ std::vector<std::string_view> MessagesOf(std::string_view script) {
     script.remove_prefix(std::min(length, script.size()));
   }
   return messages;
+}
+
+bool ForEachMessage(std::string_view script, const std::function<bool(const Message&)>& take) {
+  size_t count = 0;
+  bool all = true;
+  for (const std::string_view part : MessagesOf(script)) {
+    if (++count > kMostMessages) break;
+    const Result<Message> message = DecodeMessage(part);
+    all &= message.ok();
+    if (message.ok() && !take(*message)) break;
+  }
+  return all && count > 0;
 }
 
 std::string ScriptOf(const std::vector<std::string>& messages) {

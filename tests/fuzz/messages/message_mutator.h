@@ -4,6 +4,7 @@
 //   script = *(length(4, little-endian) message)      what follows a wrong length is one message
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ namespace dslide::fuzz {
 std::string MutateMessage(std::string_view bytes, Random* random);
 
 std::vector<std::string_view> MessagesOf(std::string_view script);
+// Calls `take` with the messages of a script, 40 at most, until it returns false. Whether all that
+// it looked at were messages, and there was one.
+bool ForEachMessage(std::string_view script, const std::function<bool(const Message&)>& take);
 std::string ScriptOf(const std::vector<std::string>& messages);
 std::string ScriptOf(const std::vector<Message>& messages);
 // Scripts of random messages that have every kind between them.

@@ -18,7 +18,6 @@ namespace {
 using fuzz::Inputs;
 
 constexpr RunId kRun{77};
-constexpr size_t kMostMessages = 40;
 constexpr int64_t kStepMs = 700;  // from one message to the next
 
 Config RunConfig(bool synchronous) {
@@ -107,17 +106,11 @@ class Cluster {
 bool Run(std::string_view input) {
   if (input.empty()) return false;
   Cluster cluster(input[0] % 2 == 1);
-  size_t count = 0;
-  bool all = true;
-  for (const std::string_view part : fuzz::MessagesOf(input.substr(1))) {
-    if (++count > kMostMessages) break;
-    const Result<Message> message = fuzz::DecodeMessage(part);
-    all &= message.ok();
-    if (!message.ok()) continue;
-    cluster.Deliver(*message);
-    cluster.DeliverRight(*message);
-  }
-  return all && count > 0;
+  return fuzz::ForEachMessage(input.substr(1), [&](const Message& message) {
+    cluster.Deliver(message);
+    cluster.DeliverRight(message);
+    return true;
+  });
 }
 
 std::string Mutate(std::string_view input, Random* random) {

@@ -21,7 +21,6 @@ namespace {
 using fuzz::Inputs;
 
 constexpr RunId kRun{77};
-constexpr size_t kMostMessages = 40;
 constexpr int64_t kStepMs = 300;   // from one message to the next
 constexpr uint32_t kLargest = 64;  // of a model that is loaded here, in any direction
 
@@ -129,15 +128,10 @@ class Server {
 
 bool Run(std::string_view input) {
   Server server;
-  size_t count = 0;
-  bool all = true;
-  for (const std::string_view part : fuzz::MessagesOf(input)) {
-    if (++count > kMostMessages) break;
-    const Result<Message> message = fuzz::DecodeMessage(part);
-    all &= message.ok();
-    if (message.ok()) server.Deliver(*message);
-  }
-  return all && count > 0;
+  return fuzz::ForEachMessage(input, [&](const Message& message) {
+    server.Deliver(message);
+    return true;
+  });
 }
 
 Message From(uint32_t sender, uint64_t sequence, Body body) {

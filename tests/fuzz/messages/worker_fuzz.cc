@@ -20,7 +20,6 @@ using fuzz::Inputs;
 
 constexpr RunId kRun{77};
 constexpr uint32_t kHidden = 3, kServers = 2;
-constexpr size_t kMostMessages = 40;
 constexpr int64_t kStepUs = 300'000;  // from one message to the next
 
 Config RunConfig(bool dense) {
@@ -111,15 +110,8 @@ bool IsDense(std::string_view input) {
 
 bool Run(std::string_view input) {
   Member member(IsDense(input));
-  size_t count = 0;
-  bool all = true;
-  for (const std::string_view part : fuzz::MessagesOf(input)) {
-    if (++count > kMostMessages) break;
-    const Result<Message> message = fuzz::DecodeMessage(part);
-    all &= message.ok();
-    if (message.ok() && !member.Deliver(*message)) break;
-  }
-  return all && count > 0;
+  return fuzz::ForEachMessage(input,
+                              [&](const Message& message) { return member.Deliver(message); });
 }
 
 Message From(uint32_t sender, Body body) {
