@@ -10,6 +10,7 @@
 
 #include "common/base/plural.h"
 #include "common/base/random.h"
+#include "common/text/format_1.h"
 #include "common/text/hashed_terms.h"
 #include "common/text/records/line_blocks.h"
 #include "common/text/records/record_file.h"
@@ -223,42 +224,29 @@ uint32_t FormatOf(const TextConfig& config) {
   return is_1 ? 1 : 2;
 }
 
-// Takes the line of a key out, if there is one behind `begin`.
-void EraseKey(const std::string& key, size_t begin, std::string* text) {
-  const size_t line = text->find("\n" + key + " =", begin);
+// Takes the line of a key out, if there is one.
+void EraseKey(std::string_view key, std::string* text) {
+  const size_t line = text->find(fmt::format("\n{} =", key));
   if (line != std::string::npos) text->erase(line, text->find('\n', line + 1) - line);
 }
 
-// Format 1: INI text of all sections, without the keys that it lacks. Format 2: the section [text]
-// without the keys that it lacks. Format 3: that section.
+// Format 3: the section [text]. Format 2: without the keys that it lacks. Format 1: without further
+// keys, between other sections.
 std::string StoredConfig(const TextConfig& text_config, uint32_t format) {
   Config config;
   config.text = text_config;
-  // Earlier programs expect numbers.
-  config.train.dropout_hidden = DropoutHidden(config.train);
-  config.train.label_smoothing = LabelSmoothing(config.train);
-  std::string text = FormatConfig(config);
+  const std::string all = FormatConfig(config);
+  const size_t begin = all.find("[text]\n");
+  std::string text = all.substr(begin, all.find("\n\n", begin) + 1 - begin);
   // These keys change how a file is read, but not the samples of a model.
-  for (const char* key : {"bad_records", "fields"}) EraseKey(key, text.find("[text]\n"), &text);
-  if (format < 3) {
-    for (const char* key :
-         {"activation", "dense_rate", "dense_batches", "open_vocabulary", "segment_samples",
-          "segment_s", "admit_count", "expire_segments", "vocabulary_mb", "normalize", "dev",
-          "heldout", "schedule_epochs", "cooldown_epochs", "late_dropout", "effort"}) {
-      EraseKey(key, 0, &text);
-    }
-    for (const char* key : {"format", "window", "min_count", "subsample", "decay"}) {
-      EraseKey(key, text.find("[text]\n"), &text);
-    }
+  for (const char* key : {"bad_records", "fields"}) EraseKey(key, &text);
+  if (format == 3) return text;
+  for (const char* key : {"format", "window", "min_count", "subsample", "decay"}) {
+    EraseKey(key, &text);
   }
-  if (format == 1) {
-    for (const std::string_view line : {"\nstem = off", "\nchars = 0", "\nhash_bits = 0"}) {
-      text.erase(text.find(line), line.size());
-    }
-    return text;
-  }
-  const size_t begin = text.find("[text]\n");
-  return text.substr(begin, text.find("\n\n", begin) + 1 - begin);
+  if (format == 2) return text;
+  for (const char* key : {"stem", "chars", "hash_bits"}) EraseKey(key, &text);
+  return fmt::format("{}{}{}", kFormat1BeforeText, text, kFormat1BehindText);
 }
 
 struct Packed {
