@@ -386,17 +386,15 @@ void ServerShell::StartExecutors(const ServerLoad& load) {
   place.disk_bytes = disk_bytes_;
   storage_ = std::make_unique<ServerStorage>(load, std::move(place));
   const auto shared = std::make_shared<const ServerLoad>(load);
-  pool_ = std::make_unique<ExecutorPool>(
-      static_cast<uint32_t>(load.slots.size()),
-      [shared](uint32_t i) -> Result<std::unique_ptr<Executor>> {
-        auto executor = std::make_unique<Executor>(shared->config, shared->train_samples,
-                                                   shared->slots[i], shared->first_executor + i,
-                                                   Purpose::kTraining, BestKernels());
-        executor->set_local_index(i);
-        executor->set_most_batch_bytes(shared->batch_bytes);
-        DSLIDE_RETURN_IF_ERROR(LimitMemory(*shared, executor.get()));
-        return executor;
-      });
+  const auto make = [shared](uint32_t i) -> Result<std::unique_ptr<Executor>> {
+    auto executor = std::make_unique<Executor>(shared->config, shared->train_samples,
+                                               shared->slots[i], Purpose::kTraining, BestKernels());
+    executor->set_local_index(i);
+    executor->set_most_batch_bytes(shared->batch_bytes);
+    DSLIDE_RETURN_IF_ERROR(LimitMemory(*shared, executor.get()));
+    return executor;
+  };
+  pool_ = std::make_unique<ExecutorPool>(static_cast<uint32_t>(load.slots.size()), make);
   storage_->StartLoad(pool_.get());
 }
 

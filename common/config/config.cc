@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -124,11 +125,15 @@ class Builder {
 
   bool Has(std::string_view name) const { return origins_.contains(FindConfigKey(name)); }
 
+  // A replaced model.active = sampled was for either value of model.sharing; mass is for one.
+  // REQUIRES that all assignments were set.
+  void ShareDraws();
+
   // The rules that relate several keys.
   Status CheckTogether() const;
 
   const Config& config() const { return config_; }
-  // A line for each key that has no effect in this version.
+  // A line for each key that has another effect in this version, or none.
   const std::vector<std::string>& without_effect() const { return without_effect_; }
 
  private:
@@ -145,23 +150,35 @@ class Builder {
   Age age_;
   std::map<const ConfigKey*, std::string> origins_;
   std::vector<std::string> without_effect_;
+  bool has_replaced_ = false;  // a value by one that does not mean the same
 };
 
 Status Builder::SetRetired(const Assignment& assignment, const RetiredKey& retired,
                            std::string_view origin) {
   const bool may_have = origin != kCommandLine && (age_ == Age::kStored || !retired.has_effect);
-  const std::string line =
-      fmt::format("{}: {} = {}: this version does not have it; {}", origin, assignment.name,
-                  Printable(assignment.value.text), retired.remedy);
-  if (!may_have) return BadInput(line);
+  const std::string line = fmt::format("{}: {} = {}: this version does not have it", origin,
+                                       assignment.name, Printable(assignment.value.text));
+  if (!may_have) return BadInput(fmt::format("{}; {}", line, retired.remedy));
   if (!retired.replacement.empty()) {
     const size_t equals = retired.replacement.find('=');
+    if (!retired.means_the_same) {
+      without_effect_.push_back(fmt::format("{} and uses {}", line, retired.replacement));
+      has_replaced_ = true;
+    }
     return Set({std::string(retired.replacement.substr(0, equals)),
                 {.text = std::string(retired.replacement.substr(equals + 1))}},
                origin);
   }
-  if (retired.has_effect) without_effect_.push_back(line);
+  if (retired.has_effect) without_effect_.push_back(fmt::format("{}; {}", line, retired.remedy));
   return {};
+}
+
+void Builder::ShareDraws() {
+  ModelConfig& model = config_.model;
+  if (!has_replaced_ || model.active != ActiveSet::kMass) return;
+  if (std::exchange(model.sharing, Sharing::kBatch) == Sharing::kSample) {
+    without_effect_.push_back("model.sharing = sample: model.active = mass uses batch");
+  }
 }
 
 // REQUIRES `name` to be a known key.
@@ -209,7 +226,7 @@ Status Builder::CheckStream() const {
   if (!model.dense.empty()) return Refuse("model.hidden", std::string(kNot) + ": give one number");
   if (model.neurons == Neurons::kCentroids) return Refuse("model.neurons", kNot);
   if (model.sharing == Sharing::kSample) return Refuse("model.sharing", kNot);
-  if (model.active == ActiveSet::kLsh || model.active == ActiveSet::kSampled) {
+  if (model.active == ActiveSet::kLsh) {
     return Refuse("model.active", std::string(kNot) + ": mass or all");
   }
   // Earlier versions derived kMostEpochs.
@@ -393,6 +410,7 @@ Result<Config> Build(std::string_view text, std::string_view origin, const Overr
   Builder builder(base, age);
   DSLIDE_RETURN_IF_ERROR(SetFromIni(text, origin, &builder));
   DSLIDE_RETURN_IF_ERROR(SetFromOverrides(overrides, &builder));
+  builder.ShareDraws();
   builder.ExtendSchedule(kCommandLine);
   builder.ApplyEffort();
   DSLIDE_RETURN_IF_ERROR(builder.CheckTogether());
@@ -436,10 +454,12 @@ Result<Config> ParseSchedulersConfig(std::string_view text) {
                     "unknown here; {}",
                     Printable(assignment.name), kMend));
   }
-  Result<Config> config = Build(text, kOrigin, {}, {}, Age::kStored);
-  if (config.ok()) return config;
-  return BadInput(
-      fmt::format("{}; the scheduler is of another version: {}", config.error().message, kMend));
+  std::vector<std::string> without_effect;
+  Result<Config> config = Build(text, kOrigin, {}, {}, Age::kStored, &without_effect);
+  if (config.ok() && without_effect.empty()) return config;
+  return BadInput(fmt::format("{}; the scheduler is of another version: {}",
+                              config.ok() ? without_effect.front() : config.error().message,
+                              kMend));
 }
 
 Result<Config> LoadConfig(const std::string& path, const Overrides& overrides, const Config& base) {

@@ -19,11 +19,10 @@
 namespace dslide {
 
 enum class Loss { kSoftmax, kSigmoid };
-enum class ActiveSet { kAuto, kMass, kLsh, kSampled, kAll };
+enum class ActiveSet { kAuto, kMass, kLsh, kAll };
 enum class Sharing { kBatch, kSample };
 enum class Neurons { kAuto, kLearned, kCentroids };
 enum class Activation { kAuto, kRelu, kLinear };
-enum class Tail { kWeighted, kNone };
 enum class HashFamily { kDwta, kSimHash };
 enum class OptimizerKind { kAdam, kAdaGrad, kSgd };
 enum class Decay { kLinear, kCosine, kNone };
@@ -69,10 +68,7 @@ struct ModelConfig {
   Neurons neurons = Neurons::kAuto;           // centroids of many samples if all labels are rare
   ActiveSet active = ActiveSet::kAuto;        // all up to 2,000 labels, else mass; centroids: lsh
   Sharing sharing = Sharing::kBatch;
-  Tail tail = Tail::kWeighted;
   uint32_t candidates = 10;                // lsh: hash candidates drawn per sample, on average
-  uint32_t popular = 2000;                 // sampled: neurons best for the mean activation
-  uint32_t uniform = 3000;                 // sampled: negatives drawn uniformly per batch
   uint32_t negatives = 2500;               // mass, lsh: drawn by mass per batch, on average
   Precision precision = Precision::kBf16;  // weights; bf16 is rounded stochastically
   Products products = Products::kAuto;     // precision of the B x U block; auto: as precision
@@ -293,7 +289,7 @@ struct DataFacts {
 // model.neurons, model.active,
 // model.products, model.input_init, model.output_init, hash.k, train.epochs, train.batch,
 // train.learning_rate, train.moments, train.target_batch, cluster.input_slots) by values derived
-// from D, N, H and `facts`, lowers model.candidates, model.popular, model.uniform and cluster.slots
+// from D, N, H and `facts`, lowers model.candidates, model.negatives and cluster.slots
 // to the size of the data, and train.unit_batches to a divisor of a step. Idempotent. REQUIRES
 // features > 0 and labels > 0.
 void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const DataFacts& facts = {});

@@ -45,10 +45,10 @@ const ConfigKey* FindConfigKey(std::string_view full_name);
 // empty, only the overrides are read.
 Result<std::set<std::string>> GivenKeys(const std::string& path, const Overrides& overrides);
 
-// ResolveConfig() lowers model.candidates, popular, uniform and negatives, cluster.slots and
-// cluster.input_slots to the number of labels or features, because a model cannot draw more neurons
-// or fill more slots. It lowers train.unit_batches to a divisor of a step. Returns a line for each
-// of these keys that is in `given` and differs between `asked` and `resolved`.
+// ResolveConfig() lowers model.candidates and negatives, cluster.slots and cluster.input_slots to
+// the number of labels or features, because a model cannot draw more neurons or fill more slots. It
+// lowers train.unit_batches to a divisor of a step. Returns a line for each of these keys that is
+// in `given` and differs between `asked` and `resolved`.
 std::vector<std::string> LoweredValues(const Config& asked, const Config& resolved,
                                        const std::set<std::string>& given);
 

@@ -148,9 +148,8 @@ int32_t DerivedInputSlots(uint32_t slots) {
   return slots < kFewSlots ? 0 : static_cast<int32_t>(slots / 4);
 }
 
-constexpr const char* kLoweredKeys[] = {"model.candidates",  "model.popular", "model.uniform",
-                                        "model.negatives",   "cluster.slots", "cluster.input_slots",
-                                        "train.unit_batches"};
+constexpr const char* kLoweredKeys[] = {"model.candidates", "model.negatives", "cluster.slots",
+                                        "cluster.input_slots", "train.unit_batches"};
 
 }  // namespace
 
@@ -239,8 +238,6 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
     train.unit_batches = DerivedUnit(train);
   }
   model.candidates = std::min(model.candidates, labels);
-  model.popular = std::min(model.popular, labels);
-  model.uniform = std::min(model.uniform, labels);
   model.negatives = std::min(model.negatives, labels);
   ClusterConfig& cluster = config->cluster;
   cluster.slots = std::min({cluster.slots, labels, features});

@@ -7,8 +7,16 @@ namespace {
 
 constexpr bool kNoEffect = false;
 constexpr bool kEffect = true;
+constexpr bool kNearest = false;
 
 constexpr RetiredKey kRetiredKeys[] = {
+    {"model.active", "sampled", kEffect, "model.active=mass", "use model.active = mass", kNearest},
+    {"model.popular", "", kNoEffect, "", "leave the key out"},
+    {"model.uniform", "", kNoEffect, "",
+     "leave the key out; model.active = mass draws model.negatives"},
+    {"model.tail", "weighted", kNoEffect, "", "leave the key out"},
+    {"model.tail", "none", kEffect, "",
+     "leave the key out; neurons that are drawn always stand for the others"},
     {"security.allow_plaintext", "false", kNoEffect, "", "leave the key out"},
     {"security.allow_plaintext", "true", kEffect, "security.encryption=trusted-network",
      "use security.encryption = trusted-network"},

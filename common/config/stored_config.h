@@ -13,8 +13,8 @@ namespace dslide {
 // Parses the INI text of a run, a checkpoint or a model file. Errors are those of ParseConfig(). A
 // version without train.normalize did not divide values, and one without train.heldout trained all
 // samples, so these keys are off if the text lacks them: their defaults would change the model.
-// Retired keys (retired_keys.h) have their old meaning, as far as this version can have it;
-// *without_effect gets a line, for the user, for each of the others.
+// Retired keys (retired_keys.h) have their old meaning where this version has it; *without_effect
+// gets a line, for the user, for each of the others.
 Result<Config> ParseStoredConfig(std::string_view text, std::string_view origin,
                                  std::vector<std::string>* without_effect = nullptr);
 

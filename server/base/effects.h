@@ -24,7 +24,6 @@ struct ServerLoad {
   Config config;
   uint64_t train_samples;
   std::vector<std::vector<SlotId>> slots;  // of each executor
-  uint32_t first_executor;                 // cluster-wide number of the first executor
   std::string restore;                     // checkpoint directory; empty: initialise
   uint64_t batch_bytes = 0;                // that batches in flight may take in an executor
   uint64_t row_bytes = 0;                  // and rows in all executors; 0: no limit

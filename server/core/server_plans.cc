@@ -162,9 +162,6 @@ void ServerCore::LoadPlan(const Plan& plan, const Config& config, uint32_t index
     load.tier_bytes = identity_.disk_bytes;
     load.tier_directory = identity_.tier_directory;
   }
-  // Keeps the negatives of servers apart, in clusters of up to 257 servers and for some 4,000 plans
-  // of a generation.
-  load.first_executor = (index + 257 * (plan.version - GenerationOf(plan))) * 4096;
   out_.Load(std::move(load));
 }
 

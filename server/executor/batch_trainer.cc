@@ -13,7 +13,6 @@
 #include "common/base/plural.h"
 #include "common/base/random.h"
 #include "server/executor/batches/not_yet_applied.h"
-#include "server/model/sampling/popular.h"
 
 namespace dslide {
 namespace {
@@ -30,10 +29,6 @@ ErrorReply UnknownBatch(const BatchId& b) {
 
 }  // namespace
 
-uint64_t NegativeSeed(uint64_t seed, uint32_t executor) {
-  return SubSeed(SubSeed(seed, 0x4e6), executor);
-}
-
 BatchTrainer::BatchTrainer(const Config& config, uint64_t train_samples, const Kernels& kernels,
                            Rows rows, std::function<void()> updated)
     : config_(config),
@@ -43,10 +38,6 @@ BatchTrainer::BatchTrainer(const Config& config, uint64_t train_samples, const K
       updated_(std::move(updated)),
       batches_(IsSynchronous(config.train)),
       steps_(config.train, train_samples, rows.output.layer(), rows.input.layer()) {}
-
-void BatchTrainer::UseNegativesOf(uint32_t executor) {
-  negative_seed_ = NegativeSeed(config_.common.seed, executor);
-}
 
 float BatchTrainer::LearningRate(uint64_t batch_number) const {
   return LearningRateAt(config_, batch_number, train_samples_);
@@ -173,13 +164,7 @@ Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
   if (why.empty()) why = WhyTooManyLabels(request.labels, samples);
   if (!why.empty()) return Refuse(std::move(why));
   if (request.alone) batch = &batches_.Begin(key, samples, true);
-  if (!synchronous() && rows_.output.follows_activations()) {
-    rows_.output.FollowActivations(ColumnMeans(request.hidden, kernels_));
-  }
-  const uint64_t number = NumberOf(request.batch);
-  Random random(SubSeed(negative_seed_, number));
-  const Draws draws = DrawsOf(number);
-  ActiveReply reply = rows_.output.Query(request, draws, &random, &batch->output);
+  ActiveReply reply = rows_.output.Query(request, DrawsOf(NumberOf(request.batch)), &batch->output);
   rows_.counter.CountQuery(batch->output);
   batch->stage = BatchStage::kQueried;
   return reply;
@@ -297,9 +282,6 @@ PartialSum BatchTrainer::HoldOutput(const GradientPush& request, OutputBatch* ba
                                   if (!held.output) step.output.Add(row, share, g, bias);
                                 });
   if (!held.output) {
-    if (rows_.output.follows_activations()) {
-      held.mean_hidden = ColumnMeans(batch->hidden, kernels_);
-    }
     if (!batch->masses.empty()) held.rows = batch->columns.rows;
     held.masses = std::move(batch->masses);
   }
@@ -454,7 +436,6 @@ void BatchTrainer::Apply(const StepSums::Step& step, const StepExtent& extent) {
     for (size_t u = 0; u < batch.masses.size(); ++u) {
       rows_.output.ObserveMass(batch.rows[u], batch.masses[u]);
     }
-    if (!batch.mean_hidden.empty()) rows_.output.FollowActivations(batch.mean_hidden);
     updated_();
   }
   PassFailpoint(Failpoint::kServerAfterApply);

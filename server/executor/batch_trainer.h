@@ -30,9 +30,6 @@
 
 namespace dslide {
 
-// The seed of an executor's negatives; each batch has its own below it.
-uint64_t NegativeSeed(uint64_t seed, uint32_t executor);
-
 class BatchTrainer {
  public:
   // The executor's rows and their accounts. All must outlive the trainer.
@@ -66,7 +63,6 @@ class BatchTrainer {
   // Drops all batches in flight and all steps that are not committed. Call when slots come or go.
   void DropWork();
 
-  void UseNegativesOf(uint32_t executor);
   std::optional<uint64_t> committed() const { return steps_.committed(); }
   void SetCommitted(std::optional<uint64_t> committed) { steps_.SetCommitted(committed); }
   size_t batches_in_flight() const { return batches_.size(); }
@@ -114,7 +110,6 @@ class BatchTrainer {
   const Kernels& kernels_;
   const Rows rows_;
   const std::function<void()> updated_;
-  uint64_t negative_seed_ = 0;
   BatchTable batches_;
   StepSums steps_;
 };

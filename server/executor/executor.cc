@@ -32,11 +32,10 @@ uint64_t SlotBytes(SlotId slot, const Layer& input, const OutputLayer& output) {
 }  // namespace
 
 Executor::Executor(const Config& config, uint64_t train_samples, std::span<const SlotId> slots,
-                   uint32_t cluster_index, Purpose purpose, const Kernels& kernels)
+                   Purpose purpose, const Kernels& kernels)
     : config_(config),
       train_samples_(train_samples),
       purpose_(purpose),
-      cluster_index_(cluster_index),
       input_(config_, slots, purpose, kernels),
       output_(config_, slots, purpose, kernels),
       applied_(slots),
@@ -45,9 +44,7 @@ Executor::Executor(const Config& config, uint64_t train_samples, std::span<const
       trainer_(config_, train_samples, kernels, {input_, output_, applied_, counter_},
                [this] { FollowUpdates(); }),
       exchange_(&input_, &output_, &applied_),
-      state_(config_, &input_, &output_) {
-  trainer_.UseNegativesOf(cluster_index_);
-}
+      state_(config_, &input_, &output_) {}
 
 void Executor::Initialise() {
   const uint64_t seed = config_.common.seed;
@@ -126,10 +123,6 @@ Status Executor::FinishLoad(std::span<const std::string> records) {
   DSLIDE_RETURN_IF_ERROR(position);
   applied_ = std::move(position->applied);
   trainer_.SetCommitted(position->committed);
-  if (position->cluster_index) {
-    cluster_index_ = *position->cluster_index;
-    trainer_.UseNegativesOf(cluster_index_);
-  }
   CheckInvariants();
   return {};
 }
@@ -145,8 +138,7 @@ void Executor::BeginSnapshot(SnapshotSink* sink) {
   DSLIDE_CHECK(trains());
   if (snapshot_in_progress()) AbortSnapshot();
   applied_.Merge();
-  state_.BeginSnapshot(sink, local_index_,
-                       state_.Record(cluster_index_, committed(), applied_).Encode());
+  state_.BeginSnapshot(sink, local_index_, state_.Record(committed(), applied_).Encode());
   CheckInvariants();
 }
 

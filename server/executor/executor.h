@@ -46,11 +46,10 @@ class Executor {
  public:
   static constexpr uint32_t kMostWaitMs = 50;  // of a job for the store
 
-  // `config` is resolved; `train_samples` fixes the learning-rate schedule. `cluster_index` numbers
-  // the executors of the cluster, so that each draws its own negatives.
+  // `config` is resolved; `train_samples` fixes the learning-rate schedule.
   // `purpose`: an executor for inference keeps no optimiser state and refuses to train.
   Executor(const Config& config, uint64_t train_samples, std::span<const SlotId> slots,
-           uint32_t cluster_index, Purpose purpose, const Kernels& kernels);
+           Purpose purpose, const Kernels& kernels);
 
   // Its index among the executors of its server.
   uint32_t local_index() const { return local_index_; }
@@ -157,7 +156,6 @@ class Executor {
   Config config_;  // with the present sizes of the model
   const uint64_t train_samples_;
   const Purpose purpose_;
-  uint32_t cluster_index_;
   uint32_t local_index_ = 0;
   InputLayer input_;
   OutputLayer output_;

@@ -18,9 +18,10 @@ uint32_t Share(uint32_t number, const SlotMap& map) {
   return std::min(map.size(), std::max(1u, static_cast<uint32_t>(std::lround(share))));
 }
 
-// SLIDE's own active sets (sharing = sample) contain no popular neurons.
-bool UsesPopular(const ModelConfig& config) {
-  return config.sharing == Sharing::kBatch && config.active == ActiveSet::kSampled;
+// 1 / pi of a row that was drawn by its mass with one probability, and by none of the samples with
+// another. The two draws are independent.
+float WeightOf(float by_mass, float left_out) {
+  return static_cast<float>(1.0 / (1.0 - (1.0 - double{by_mass}) * double{left_out}));
 }
 
 }  // namespace
@@ -28,7 +29,7 @@ bool UsesPopular(const ModelConfig& config) {
 ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map, bool by_slot)
     : config_(config),
       map_(map),
-      by_slot_(by_slot && (config.active == ActiveSet::kMass || config.active == ActiveSet::kAll)),
+      by_slot_(by_slot && config.active != ActiveSet::kLsh),
       ranker_(map.rows()),
       columns_(map.rows()) {
   FollowMap();
@@ -36,24 +37,17 @@ ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map
 
 void ActiveSetBuilder::FollowMap() {
   candidates_ = config_.active == ActiveSet::kLsh ? Share(config_.candidates, map_) : 0;
-  popular_ = UsesPopular(config_) ? Share(config_.popular, map_) : 0;
-  uniform_ = config_.active == ActiveSet::kSampled ? Share(config_.uniform, map_) : 0;
   ranker_.Resize(map_.rows());
   columns_.Grow(map_.rows());
   left_out_.resize(config_.active == ActiveSet::kLsh ? map_.rows() : 0, 1.0f);
 }
 
-void ActiveSetBuilder::Build(const SparseRows& labels, std::span<const uint32_t> popular,
-                             Random* random, ActiveColumns* out) {
+void ActiveSetBuilder::Build(const SparseRows& labels, ActiveColumns* out) {
   *out = ActiveColumns();
   columns_.Clear();
   AddLabels(labels, out);
-  if (config_.active == ActiveSet::kAll) AddAll();
-  for (const uint32_t row : popular) columns_.Of(row);
-  out->certain = columns_.size();
-  AddUniform(random, out);
-  out->rows = columns_.rows();
-  if (by_slot_) OrderBySlot(out);
+  AddAll();
+  UseAsTheyAre(out);
 }
 
 void ActiveSetBuilder::Build(const SparseRows& labels, const ImportanceBuckets& buckets,
@@ -88,17 +82,15 @@ void ActiveSetBuilder::AddDraws(const ImportanceBuckets& buckets, const Draws& d
   }
 }
 
-// 1 / pi of a row that was drawn by its mass with one probability, and by none of the samples with
-// another. The two draws are independent.
-float ActiveSetBuilder::WeightOf(float by_mass, float left_out) const {
-  if (config_.tail == Tail::kNone) return 1.0f;
-  return static_cast<float>(1.0 / (1.0 - (1.0 - double{by_mass}) * double{left_out}));
-}
-
 void ActiveSetBuilder::BuildLabels(const SparseRows& labels, ActiveColumns* out) {
   *out = ActiveColumns();
   columns_.Clear();
   AddLabels(labels, out);
+  UseAsTheyAre(out);
+}
+
+// Each column stands for itself.
+void ActiveSetBuilder::UseAsTheyAre(ActiveColumns* out) const {
   out->weights.assign(columns_.size(), 1.0f);
   out->drawn.assign(columns_.size(), 0);
   out->rows = columns_.rows();
@@ -186,24 +178,6 @@ void ActiveSetBuilder::WeighCandidates(const ImportanceBuckets::Chances& by_mass
   }
   for (const uint32_t row : touched_) left_out_[row] = 1.0f;
   touched_.clear();
-}
-
-void ActiveSetBuilder::AddUniform(Random* random, ActiveColumns* out) {
-  out->drawn.assign(columns_.size(), 0);
-  const std::span<const SlotId> slots = map_.owned();
-  const uint32_t slot_rows = map_.rows_per_slot();
-  // Drawn without replacement among all neurons here: each has a chance of draws / size().
-  while (out->draws < uniform_) {
-    const uint64_t place = random->Below(uint64_t{slots.size()} * slot_rows);
-    const SlotId slot = slots[place / slot_rows];
-    const auto row = static_cast<uint32_t>(place % slot_rows);
-    if (row >= map_.SlotSize(slot)) continue;
-    const uint32_t column = columns_.Of(map_.LocalRow(slot, row));
-    out->drawn.resize(columns_.size());
-    if (out->drawn[column]) continue;
-    out->drawn[column] = 1;
-    out->draws++;
-  }
 }
 
 void ActiveSetBuilder::AddAll() {

@@ -1,15 +1,13 @@
 // Choosing the neurons that a batch is scored against.
 //
 // Labels are in the set for certain. By model.active the others are all neurons; neurons drawn by
-// their mass (importance.h); these and hash candidates (candidate_ranker.h); or the popular
-// neurons (popular.h) and uniform negatives that stand for all others (server/README.md, The
-// model). A neuron that came in by several ways is one column. Owned by one executor thread.
+// their mass (importance.h); or these and hash candidates (candidate_ranker.h). A neuron that came
+// in by several ways is one column. Owned by one executor thread.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "common/base/random.h"
 #include "common/config/config.h"
 #include "common/wire/messages.h"
 #include "server/model/lsh/candidate_ranker.h"
@@ -23,11 +21,10 @@ namespace dslide {
 // The columns of a batch's block: distinct local rows, and for each sample the columns of its
 // labels and of its hash candidates.
 struct ActiveColumns {
-  std::vector<uint32_t> rows;  // [U] local row of each column
-  std::vector<uint8_t> drawn;  // [U] 1: drawn for the whole batch
-  std::vector<float> weights;  // [U] how many neurons a column stands for; empty: derived
-  uint32_t certain = 0;        // if there are no weights: columns [0, certain) stand for themselves
-  uint32_t draws = 0;          // distinct rows drawn for the batch, certain or not
+  std::vector<uint32_t> rows;                 // [U] local row of each column
+  std::vector<uint8_t> drawn;                 // [U] 1: drawn for the whole batch
+  std::vector<float> weights;                 // [U] how many neurons a column stands for
+  uint32_t draws = 0;                         // distinct rows drawn for the batch
   std::vector<uint32_t> label_offsets = {0};  // [B + 1] into label_columns
   uint32_t labelled = 0;                      // columns [0, labelled) are a label of some sample
   std::vector<uint32_t> label_columns;        // columns of each sample's labels that live here
@@ -49,8 +46,7 @@ class ActiveSetBuilder {
   // `map` must outlive the builder. `by_slot`: the sets that do not depend on who owns which slot
   // (active = mass, active = all) are ordered by slot.
   ActiveSetBuilder(const ModelConfig& config, const SlotMap& map, bool by_slot = false);
-  // Call when the map's slots changed: recomputes this executor's shares of candidates, popular
-  // neurons and negatives.
+  // Call when the map's slots changed: recomputes this executor's share of the candidates.
   void FollowMap();
 
   // The buckets of a batch's samples.
@@ -63,10 +59,8 @@ class ActiveSetBuilder {
     }
   };
 
-  // Fills *out for a batch with the given labels and distinct `popular` local rows. `random` draws
-  // the negatives. REQUIRES label ids < N, and active = all or sampled.
-  void Build(const SparseRows& labels, std::span<const uint32_t> popular, Random* random,
-             ActiveColumns* out);
+  // Fills *out for a batch with the given labels. REQUIRES label ids < N, and active = all.
+  void Build(const SparseRows& labels, ActiveColumns* out);
   // The same with active = mass, or with active = lsh: then `hashed` is not null.
   void Build(const SparseRows& labels, const ImportanceBuckets& buckets, const Draws& draws,
              const Hashed* hashed, ActiveColumns* out);
@@ -76,8 +70,6 @@ class ActiveSetBuilder {
 
   // Hash candidates per sample of this executor: its share of model.candidates.
   uint32_t candidates() const { return candidates_; }
-  // Popular neurons of this executor: its share of model.popular, 0 unless they are in use.
-  uint32_t popular() const { return popular_; }
 
  private:
   void AddLabels(const SparseRows& labels, ActiveColumns* out);
@@ -86,17 +78,14 @@ class ActiveSetBuilder {
                      ActiveColumns* out);
   void WeighCandidates(const ImportanceBuckets::Chances& by_mass, ActiveColumns* out);
   bool IsDrawn(uint32_t row, const ActiveColumns& columns) const;
-  float WeightOf(float by_mass, float left_out) const;
-  void AddUniform(Random* random, ActiveColumns* out);
   void AddAll();
+  void UseAsTheyAre(ActiveColumns* out) const;
   void OrderBySlot(ActiveColumns* out) const;
 
   const ModelConfig config_;
   const SlotMap& map_;
   const bool by_slot_;
   uint32_t candidates_ = 0;
-  uint32_t popular_ = 0;
-  uint32_t uniform_ = 0;
   CandidateRanker ranker_;
   RowNumbers columns_;
   std::vector<float> left_out_;    // [rows] probability that no sample draws the row; 1 at first

@@ -89,13 +89,7 @@ void DenseScorer::Score(OutputBatch* batch, ActiveReply* reply) {
   batch->values.resize(samples * width);
   batch->chunks = ChunkEnds(columns);
   batch->shifts.resize(samples * batch->chunks.size());
-  // Columns that are not certain are negatives; each stands for TailWeight() neurons.
-  if (columns.weights.empty()) {
-    batch->weights.assign(width, TailWeight(columns.certain, width - columns.certain));
-    std::fill_n(batch->weights.begin(), columns.certain, 1.0f);
-  } else {
-    batch->weights = columns.weights;
-  }
+  batch->weights = columns.weights;
   batch->label_logits.resize(centroids_ ? columns.label_columns.size() : 0);
   reply->active.assign(samples, static_cast<uint32_t>(width));
   reply->max.assign(samples, model_.loss == Loss::kSoftmax ? kMinusInfinity : 0.0f);

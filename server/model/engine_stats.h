@@ -14,7 +14,7 @@ namespace dslide {
 enum class Phase : uint8_t {
   kEmbed,     // input rows -> pre-activations
   kHash,      // codes of the batch's activations
-  kRetrieve,  // buckets -> candidates, popular neurons, negatives: the columns
+  kRetrieve,  // buckets -> candidates, draws: the columns
   kForward,   // logits
   kSoftmax,   // exponentials and sums
   kBackward,  // dL/dh and the weights' gradients

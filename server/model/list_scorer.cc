@@ -38,8 +38,7 @@ void ListScorer::CollectOwn(const ActiveColumns& columns, size_t samples) {
 }
 
 // Entries by column, samples ascending. A drawn column lists all samples, any other column those
-// that own it. A sample's negatives are the draws that the sample does not own; each has its
-// column's weight, or stands for TailWeight neurons.
+// that own it. A sample's negatives are the draws that the sample does not own.
 void ListScorer::Invert(OutputBatch* batch, ActiveReply* reply) {
   const ActiveColumns& columns = batch->columns;
   const auto samples = static_cast<uint32_t>(batch->hidden.rows);
@@ -57,12 +56,8 @@ void ListScorer::Invert(OutputBatch* batch, ActiveReply* reply) {
     batch->offsets[u + 1] =
         batch->offsets[u] + (columns.drawn[u] ? samples : batch->offsets[u + 1]);
   }
-  std::vector<float> tail(samples);
   reply->active.resize(samples);
-  for (uint32_t i = 0; i < samples; ++i) {
-    tail[i] = TailWeight(own_counts_[i], negatives[i]);
-    reply->active[i] = own_counts_[i] + negatives[i];
-  }
+  for (uint32_t i = 0; i < samples; ++i) reply->active[i] = own_counts_[i] + negatives[i];
   const size_t entries = batch->offsets.back();
   batch->samples.resize(entries);
   batch->weights.resize(entries);
@@ -72,8 +67,7 @@ void ListScorer::Invert(OutputBatch* batch, ActiveReply* reply) {
   for (size_t u = 0; u < columns.rows.size(); ++u) {
     for (uint32_t i = 0; columns.drawn[u] && i < samples; ++i) {
       batch->samples[batch->offsets[u] + i] = i;
-      batch->weights[batch->offsets[u] + i] =
-          columns.weights.empty() ? tail[i] : columns.weights[u];
+      batch->weights[batch->offsets[u] + i] = columns.weights[u];
     }
   }
   for (const Own& own : own_) {

@@ -26,8 +26,7 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
           SlotMap(config.model.labels, config.cluster.slots, OutputSlots(config.cluster), slots),
           purpose, kernels)},
       search_(rows_, purpose, kernels),
-      builder_(config.model, rows_.layer.map(), synchronous_),
-      popular_(builder_.popular(), rows_.layer, kernels) {
+      builder_(config.model, rows_.layer.map(), synchronous_) {
   if (model_.active == ActiveSet::kLsh) UseHashing({0, hash_.k});
   if (DrawsByMass(model_) && training_) importance_.emplace(rows_.layer);
   if (OwnOnly()) {
@@ -41,7 +40,6 @@ void OutputLayer::FollowMap() {
   if (rows_.tables) rows_.tables->FollowMap();
   if (rows_.next) rows_.next->FollowMap();
   builder_.FollowMap();
-  popular_.FollowMap(builder_.popular());
   if (importance_) importance_->FollowMap();
 }
 
@@ -72,12 +70,10 @@ void OutputLayer::Grow(const Config& config, const Growth& growth) {
   for (uint32_t id = before; id < layer.map().total(); ++id) draw(id);
   for (const uint32_t id : growth.labels_again) draw(id);
   builder_.FollowMap();
-  popular_.FollowMap(builder_.popular());
   if (importance_) importance_->FollowGrowth();
 }
 
-ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Random* random,
-                               OutputBatch* batch) {
+ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, OutputBatch* batch) {
   batch->hidden = query.hidden;
   batch->label_totals = query.label_totals;
   batch->sample_weights = query.weights;
@@ -98,7 +94,7 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Ran
   } else if (importance_) {
     builder_.Build(query.labels, *importance_, draws, hashed ? &*hashed : nullptr, &batch->columns);
   } else {
-    builder_.Build(query.labels, popular_.rows(), random, &batch->columns);
+    builder_.Build(query.labels, &batch->columns);
   }
   rows_.layer.Fetch(batch->columns.rows);
   ActiveReply reply;
@@ -177,12 +173,6 @@ PartialSum OutputLayer::ForEachSampleOfLabel(const OutputBatch& batch,
 void OutputLayer::AddToCentroid(uint32_t row, const float* units, uint32_t samples, uint32_t pass) {
   rows_.layer.AddToCentroid(row, units, samples, pass, kCentroidLength);
   rows_.Touch(row);
-}
-
-void OutputLayer::FollowActivations(std::span<const float> mean) {
-  stats_.Enter(Phase::kRetrieve);
-  popular_.Follow(mean);
-  stats_.Leave();
 }
 
 TopKReply OutputLayer::TopK(const TopKRequest& request) {

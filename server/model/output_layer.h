@@ -13,7 +13,6 @@
 #include "server/model/neuron_search.h"
 #include "server/model/output_rows.h"
 #include "server/model/sampling/importance.h"
-#include "server/model/sampling/popular.h"
 #include "server/model/scorer.h"
 
 namespace dslide {
@@ -29,7 +28,6 @@ class OutputLayer {
   // Null unless model.active = lsh.
   LiveTables* tables() { return rows_.tables ? &*rows_.tables : nullptr; }
   const LiveTables* tables() const { return rows_.tables ? &*rows_.tables : nullptr; }
-  PopularNeurons& popular() { return popular_; }
   uint64_t MemoryBytes() const;
   // What one neuron takes of it beside its row and its codes.
   uint64_t IndexRowBytes() const { return importance_ ? ImportanceBuckets::kRowBytes : 0; }
@@ -63,9 +61,7 @@ class OutputLayer {
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
   // Does not change the model.
   // REQUIRES query.hidden.cols == H, label ids < N.
-  // `random` is this executor's own.
-  ActiveReply Query(const ActiveQuery& query, const Draws& draws, Random* random,
-                    OutputBatch* batch);
+  ActiveReply Query(const ActiveQuery& query, const Draws& draws, OutputBatch* batch);
 
   // Has the rows read that such a Query() will need, if they are in a file: labels and what is
   // drawn by mass. REQUIRES label ids < N.
@@ -117,10 +113,7 @@ class OutputLayer {
     if (importance_) importance_->FollowLoad();
   }
 
-  // Upkeep after a batch: FollowActivations() updates the popular neurons from the batch's mean
-  // activation ([H]), FollowUpdates() does a batch's share of rehashing.
-  bool follows_activations() const { return builder_.popular() > 0; }
-  void FollowActivations(std::span<const float> mean);
+  // Upkeep after a batch: does a batch's share of rehashing.
   void FollowUpdates();
 
   // The best k neurons for each row of request.hidden. REQUIRES hash tables for Search::kLsh.
@@ -151,7 +144,6 @@ class OutputLayer {
   OutputRows rows_;
   NeuronSearch search_;
   ActiveSetBuilder builder_;
-  PopularNeurons popular_;
   std::optional<ImportanceBuckets> importance_;  // with active = mass or lsh, while training
   EngineStats stats_;
   std::unique_ptr<Scorer> scorer_;

@@ -11,13 +11,6 @@ double Softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::l
 
 }  // namespace
 
-float Scorer::TailWeight(size_t certain, size_t negatives) const {
-  if (model_.tail != Tail::kWeighted || negatives == 0) return 1.0f;
-  return static_cast<float>(
-      (static_cast<double>(rows_.layer.map().size()) - static_cast<double>(certain)) /
-      static_cast<double>(negatives));
-}
-
 double Scorer::SigmoidLoss(size_t n, const float* weights, float scale, float* logits) {
   double loss = 0;
   for (size_t i = 0; i < n; ++i) {

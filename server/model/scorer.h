@@ -85,10 +85,6 @@ class Scorer {
                         const RowGradientSink& take, PartialSums* partial) = 0;
 
  protected:
-  // How many neurons one uniform negative stands for: `negatives` of them stand for all neurons
-  // here but the `certain` ones.
-  float TailWeight(size_t certain, size_t negatives) const;
-
   // Binary cross-entropy of n logits with target 0, each counted weights[i] times: returns the sum
   // and replaces the logits by `scale` * dloss/dlogit.
   static double SigmoidLoss(size_t n, const float* weights, float scale, float* logits);

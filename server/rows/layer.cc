@@ -421,19 +421,22 @@ void Layer::StoreRow(uint32_t row, uint8_t* out) {
   if (keeps_mass_) append(&masses_[row], sizeof(float));
 }
 
-void Layer::LoadRow(uint32_t row, const uint8_t* in) {
+void Layer::LoadRow(uint32_t row, std::span<const uint8_t> in) {
+  DSLIDE_CHECK(in.size() >= RowBytesWithoutMass());
   const auto take = [&](void* memory, size_t bytes) {
-    if (memory != nullptr) std::memcpy(memory, in, bytes);
-    in += bytes;
+    if (memory != nullptr) std::memcpy(memory, in.data(), bytes);
+    in = in.subspan(bytes);
   };
   take(&scalars_[row], sizeof(RowScalars));
   if (tier_ == nullptr) {
     ForEachVector(row, take);
   } else {
-    tier_->Put(row, in);
-    in += WeightBytes() + StateBytes();
+    tier_->Put(row, in.data());
+    in = in.subspan(WeightBytes() + StateBytes());
   }
-  if (keeps_mass_) take(&masses_[row], sizeof(float));
+  if (!keeps_mass_) return;
+  masses_[row] = 0;
+  if (in.size() >= sizeof(float)) take(&masses_[row], sizeof(float));
 }
 
 }  // namespace dslide

@@ -152,12 +152,16 @@ class Layer : private RowSource {
   void InitialiseRow(uint32_t row, uint64_t seed, float deviation, uint32_t columns);
   void SetWeights(uint32_t row, const float* weights);
 
-  // Bytes of a stored row: scalars, weights, moments, mass.
+  // Bytes of a stored row: scalars, weights, moments, mass. Rows of an earlier version's run with
+  // model.active = sampled have no mass.
   size_t RowBytes() const;
+  size_t RowBytesWithoutMass() const { return RowBytes() - MassBytes(); }
   // Copies a row to / from its stored form, RowBytes() long, little-endian. Storing REQUIRES
   // training.
   void StoreRow(uint32_t row, uint8_t* out);
-  void LoadRow(uint32_t row, const uint8_t* in);
+  void LoadRow(uint32_t row, const uint8_t* in) { LoadRow(row, {in, RowBytes()}); }
+  // The same, also of a row without mass. REQUIRES RowBytesWithoutMass() bytes or more.
+  void LoadRow(uint32_t row, std::span<const uint8_t> in);
 
   // Memory of all regions that are not free, or of all places.
   uint64_t MemoryBytes() const;

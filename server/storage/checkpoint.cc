@@ -65,11 +65,15 @@ struct StoredSizes {
     const size_t codes = hashed ? config.hash.tables * sizeof(BucketCode) : 0;
     content = layer.RowBytes() + codes;
     unsettled = hashed ? content + codes + 2 * sizeof(BucketCode) : content;
+    without_mass = hashed ? content : layer.RowBytesWithoutMass();
   }
-  bool Allow(size_t bytes) const { return bytes == content || bytes == unsettled; }
+  bool Allow(size_t bytes) const {
+    return bytes == content || bytes == unsettled || bytes == without_mass;
+  }
 
   size_t content;
   size_t unsettled;  // see hash_state.h
+  size_t without_mass;
 };
 
 uint64_t RowChecksum(std::string_view key, std::span<const uint8_t> value) {
@@ -285,7 +289,8 @@ Result<CheckpointShards::Content> CheckpointShards::CheckContent(const Config& c
                         sizes[layer].content, kRemedy));
       }
       counts.At(key->layer, key->slot)++;
-      content.checksum += RowChecksum(at.key(), at.value().first(sizes[layer].content));
+      content.checksum += RowChecksum(
+          at.key(), at.value().first(std::min(at.value().size(), sizes[layer].content)));
       content.rows++;
     }
     if (const Status read = at.status(); !read.ok()) return BadInput(read.error().message);

@@ -19,7 +19,7 @@ KEYS = ["goodput_share", "kills", "duplicated", "missing", "recovery_seconds_p50
 def run(bench, build, directory, *arguments):
     process = subprocess.run(
         [bench, "--build", build, "--json", "--servers", "2", "--workers", "2", *arguments,
-         *("--set", "model.hidden=32", "--set", "model.popular=200", "--set", "model.uniform=200")],
+         *("--set", "model.hidden=32", "--set", "model.negatives=200")],
         stdout=subprocess.PIPE, text=True, check=False, env=os.environ | {"TMPDIR": directory})
     assert process.returncode == 0, f"exit code {process.returncode}"
     results = json.loads(process.stdout)

@@ -18,7 +18,7 @@ def main():
         process = subprocess.run(
             [bench, "--build", build, "--servers", "1,2", "--json", "--synthetic",
              "labels=5000,features=5000,samples=240000,per_sample=10",
-             *("--set", "model.popular=200", "--set", "model.uniform=200")],
+             "--set", "model.negatives=200"],
             stdout=subprocess.PIPE, text=True, check=False, env=os.environ | {"TMPDIR": directory})
         assert process.returncode == 0, f"exit code {process.returncode}"
         results = json.loads(process.stdout)

@@ -34,14 +34,13 @@ void ForEachRow(Layer& layer, SlotId slot, const Visit& visit) {
 }  // namespace
 
 SimExecutor::SimExecutor(SimWorld* world, std::string name, const Config& config,
-                         uint64_t train_samples, std::span<const SlotId> slots, uint32_t index,
-                         uint32_t number)
+                         uint64_t train_samples, std::span<const SlotId> slots, uint32_t number)
     : world_(*world),
       name_(std::move(name)),
       config_(config),
       train_samples_(train_samples),
       slots_(slots.begin(), slots.end()),
-      executor_(config, train_samples, slots, index, Purpose::kTraining, BestKernels()) {
+      executor_(config, train_samples, slots, Purpose::kTraining, BestKernels()) {
   executor_.set_local_index(number);
 }
 

@@ -18,7 +18,7 @@ class SimExecutor {
  public:
   // `number`: within its server.
   SimExecutor(SimWorld* world, std::string name, const Config& config, uint64_t train_samples,
-              std::span<const SlotId> slots, uint32_t index, uint32_t number);
+              std::span<const SlotId> slots, uint32_t number);
 
   // Does a job as RunJob() does, and looks at what it did to the weights.
   JobReply Run(const ExecutorJob& job, uint32_t plan_version);

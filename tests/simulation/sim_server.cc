@@ -35,9 +35,9 @@ SimExecutors::SimExecutors(SimWorld* world, SimHost* host, const ServerLoad& loa
       backlog_(load.slots.size(), kQueued),
       lanes_(load.slots.size()) {
   for (uint32_t i = 0; i < lanes_.size(); ++i) {
-    lanes_[i].executor = std::make_unique<SimExecutor>(
-        world, fmt::format("{} executor {}", host->name(), i), load.config, load.train_samples,
-        load.slots[i], load.first_executor + i, i);
+    lanes_[i].executor =
+        std::make_unique<SimExecutor>(world, fmt::format("{} executor {}", host->name(), i),
+                                      load.config, load.train_samples, load.slots[i], i);
   }
 }
 

@@ -1,5 +1,4 @@
 // How a worker's batches wait for steps in synchronous training.
-
 #include "tests/support/events.h"
 #include "tests/worker/worker_fixture.h"
 #include "worker/events.h"

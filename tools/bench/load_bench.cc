@@ -22,7 +22,7 @@ struct Mix {
   uint32_t samples = 128;
   uint32_t features = 75;  // a sample
   uint32_t labels = 5;
-  uint32_t uniform = 2000;
+  uint32_t negatives = 2000;
   uint32_t candidates = 20;
   uint32_t feature_range = 136'000;
   uint32_t neurons = 200'000;
@@ -66,11 +66,10 @@ void TrainMix(benchmark::State& state, const Mix& mix, bool bf16) {
   constexpr uint32_t kFeatures = 136'000, kBatches = 16;
   Config config;
   config.model.hidden = bf16 ? 256 : 128;
-  config.model.active = mix.hashed ? ActiveSet::kLsh : ActiveSet::kSampled;
-  config.model.popular = 0;
+  config.model.active = mix.hashed ? ActiveSet::kLsh : ActiveSet::kMass;
   config.model.precision = bf16 ? Precision::kBf16 : Precision::kFp32;
   config.model.candidates = mix.candidates;
-  config.model.uniform = config.model.negatives = mix.uniform;
+  config.model.negatives = mix.negatives;
   config.train.optimizer = bf16 ? OptimizerKind::kAdaGrad : OptimizerKind::kAdam;
   config.train.batch = mix.samples;
   config.train.probe_samples = 0;
@@ -79,7 +78,7 @@ void TrainMix(benchmark::State& state, const Mix& mix, bool bf16) {
   ResolveConfig(kFeatures, mix.neurons, &config);
   std::vector<SlotId> slots;
   for (uint32_t s = 0; s < config.cluster.slots; ++s) slots.push_back({s});
-  Executor executor(config, uint64_t{1} << 32, slots, 0, Purpose::kTraining, BestKernels());
+  Executor executor(config, uint64_t{1} << 32, slots, Purpose::kTraining, BestKernels());
   executor.Initialise();
   Random random(1);
   std::vector<LeaseBatch> batches(kBatches);

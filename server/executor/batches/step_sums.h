@@ -27,9 +27,8 @@ class StepSums {
   struct Batch {
     bool output = false;  // the layer's gradients are in the sums
     bool input = false;
-    std::vector<float> mean_hidden;  // [H]
-    std::vector<uint32_t> rows;      // its active ones,
-    std::vector<float> masses;       // and what its samples gave them
+    std::vector<uint32_t> rows;  // its active ones,
+    std::vector<float> masses;   // and what its samples gave them
   };
   struct Step {
     GradientSums output;

@@ -49,8 +49,6 @@ std::string ExecutorRecord::Encode() const {
         builder, &numbers, &group.batches[static_cast<size_t>(Part::kOutput)].words(),
         &group.batches[static_cast<size_t>(Part::kInput)].words()));
   }
-  const auto stored_popular = wire::CreatePopularDirect(builder, &popular.mean, &popular.rows,
-                                                        popular.next_slice, &popular.scores);
   flatbuffers::Offset<wire::HashPosition> stored_hash = 0;
   if (hash) {
     stored_hash = wire::CreateHashPosition(builder, hash->slice, hash->build.table,
@@ -61,11 +59,9 @@ std::string ExecutorRecord::Encode() const {
   const auto stored_groups = builder.CreateVector(groups);
   wire::ExecutorRecordBuilder record(builder);
   record.add_format(kExecutorRecordFormat);
-  record.add_executor(executor);
   record.add_slots(stored_slots);
   if (committed) record.add_committed(*committed);
   if (hash) record.add_hash(stored_hash);
-  record.add_popular(stored_popular);
   record.add_applied(stored_groups);
   record.add_hash_round(hashing.round);
   record.add_hash_k(hashing.k);
@@ -85,17 +81,12 @@ Result<ExecutorRecord> ExecutorRecord::Decode(std::string_view bytes) {
                                 stored.format(), kExecutorRecordFormat));
   }
   ExecutorRecord record;
-  record.executor = stored.executor();
   record.slots = Slots(stored.slots());
   if (stored.committed()) record.committed = *stored.committed();
   if (const wire::HashPosition* hash = stored.hash(); hash != nullptr) {
     record.hash = {hash->slice(), {hash->table(), hash->placing(), hash->row()}};
   }
   record.hashing = {stored.hash_round(), stored.hash_k()};
-  if (const wire::Popular* popular = stored.popular(); popular != nullptr) {
-    record.popular = {CopyOf(popular->mean()), CopyOf(popular->rows()), popular->next_slice(),
-                      CopyOf(popular->scores())};
-  }
   if (stored.applied() != nullptr) {
     for (const wire::AppliedGroup* group : *stored.applied()) {
       record.applied.push_back(

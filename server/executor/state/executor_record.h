@@ -13,19 +13,16 @@
 #include "common/base/ids.h"
 #include "server/executor/batches/applied_batches.h"
 #include "server/model/lsh/live_tables.h"
-#include "server/model/sampling/popular.h"
 
 namespace dslide {
 
 constexpr uint32_t kExecutorRecordFormat = 1;
 
 struct ExecutorRecord {
-  uint32_t executor = 0;              // its number in the cluster
   std::vector<SlotId> slots;          // SlotMap::Layout(): as they lie in memory
   std::optional<uint64_t> committed;  // steps; synchronous training
   std::optional<HashPosition> hash;   // none without hash tables
   HashChoice hashing;                 // k = 0: that of the configuration
-  PopularNeurons::State popular;
   std::vector<AppliedBatches::Group> applied;
 
   std::string Encode() const;

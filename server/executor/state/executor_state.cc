@@ -11,11 +11,9 @@
 namespace dslide {
 namespace {
 
-Error DoesNotFit(const ExecutorRecord& record) {
-  return BadInput(fmt::format(
-      "the record of executor {} does not fit the model; the checkpoint is damaged or of another "
-      "model",
-      record.executor));
+Error DoesNotFit() {
+  return BadInput(
+      "an executor's record does not fit the model; the checkpoint is damaged or of another model");
 }
 
 Result<std::vector<ExecutorRecord>> DecodeAll(std::span<const std::string> encoded) {
@@ -56,17 +54,15 @@ std::vector<SlotId> SlotsOf(const std::vector<AppliedBatches::Group>& groups) {
 ExecutorState::ExecutorState(const Config& config, InputLayer* input, OutputLayer* output)
     : config_(config), input_(*input), output_(*output) {}
 
-ExecutorRecord ExecutorState::Record(uint32_t cluster_index, std::optional<uint64_t> committed,
+ExecutorRecord ExecutorState::Record(std::optional<uint64_t> committed,
                                      const AppliedBatches& applied) const {
   ExecutorRecord record;
-  record.executor = cluster_index;
   record.slots = output_.layer().map().Layout();
   record.committed = committed;
   if (output_.tables() != nullptr) {
     record.hash = output_.tables()->Position();
     record.hashing = output_.hashing();
   }
-  record.popular = output_.popular().Save();
   record.applied = applied.groups();
   return record;
 }
@@ -109,19 +105,22 @@ Status ExecutorState::LoadRow(const StoredRowKey& key, std::span<const uint8_t> 
   if (!layer.map().Owns(key.slot) || key.row >= layer.map().SlotSize(key.slot)) {
     return refuse("does not fit the model: it has no place here");
   }
-  if (value.size() < layer.RowBytes()) {
+  const bool is_hashed = is_output && output_.tables() != nullptr;
+  if (value.size() < layer.RowBytes() &&
+      (is_hashed || value.size() != layer.RowBytesWithoutMass())) {
     return refuse("does not fit the model: it is too short");
   }
   const uint32_t local = layer.map().LocalRow(key.slot, key.row);
-  const std::span<const uint8_t> rest = value.subspan(layer.RowBytes());
-  if (is_output && output_.tables() != nullptr) {
+  const std::span<const uint8_t> row = value.first(std::min(value.size(), layer.RowBytes()));
+  const std::span<const uint8_t> rest = value.subspan(row.size());
+  if (is_hashed) {
     if (!Loader().Load(local, rest)) {
       return refuse("does not fit the model: these are not its hash codes");
     }
   } else if (!rest.empty()) {
     return refuse("does not fit the model: it is too long");
   }
-  layer.LoadRow(local, value.data());
+  layer.LoadRow(local, row);
   return {};
 }
 
@@ -152,7 +151,6 @@ Result<ExecutorState::Position> ExecutorState::FinishLoad(std::span<const std::s
     for (const ExecutorRecord& record : *decoded) {
       if (record.slots != layout) continue;
       DSLIDE_RETURN_IF_ERROR(GoOnFrom(record, *decoded));
-      position->cluster_index = record.executor;
       return position;
     }
   }
@@ -182,15 +180,12 @@ Result<ExecutorState::Position> ExecutorState::TakePosition(
                     "there once; use another checkpoint",
                     slots.size(), map.owned().size()));
   }
-  return Position{AppliedBatches(std::move(groups)), committed, std::nullopt};
+  return Position{AppliedBatches(std::move(groups)), committed};
 }
 
 Status ExecutorState::GoOnFrom(const ExecutorRecord& record,
                                std::span<const ExecutorRecord> records) {
-  if (record.hash.has_value() != (output_.tables() != nullptr) ||
-      !output_.popular().Restore(record.popular)) {
-    return DoesNotFit(record);
-  }
+  if (record.hash.has_value() != (output_.tables() != nullptr)) return DoesNotFit();
   return FinishTables(records, &record);
 }
 
@@ -205,7 +200,7 @@ Result<HashChoice> ExecutorState::ChooseHashing(std::span<const ExecutorRecord> 
   for (const ExecutorRecord& record : records) {
     const HashChoice theirs =
         record.hashing.k == 0 ? HashChoice{0, config_.hash.k} : record.hashing;
-    if (!output_.Allows(theirs)) return DoesNotFit(record);
+    if (!output_.Allows(theirs)) return DoesNotFit();
     for (const SlotId slot : record.slots) {
       if (!map.Owns(slot)) continue;
       (*of_slot)[slot.value] = theirs;
@@ -225,7 +220,7 @@ Status ExecutorState::FinishTables(std::span<const ExecutorRecord> records,
   DSLIDE_RETURN_IF_ERROR(chosen);
   if (*chosen != output_.hashing()) output_.UseHashing(*chosen);
   LiveTables& tables = *output_.tables();
-  if (own != nullptr && !tables.Fits(*own->hash)) return DoesNotFit(*own);
+  if (own != nullptr && !tables.Fits(*own->hash)) return DoesNotFit();
   const SlotMap& map = output_.layer().map();
   const auto wrong = Loader().Finish(
       own != nullptr ? &*own->hash : nullptr,

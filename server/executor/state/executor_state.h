@@ -31,16 +31,14 @@ class ExecutorState {
   // What an executor is besides its rows.
   struct Position {
     AppliedBatches applied;
-    std::optional<uint64_t> committed;      // steps; synchronous training
-    std::optional<uint32_t> cluster_index;  // of the executor that it goes on from, bit for bit
+    std::optional<uint64_t> committed;  // steps; synchronous training
   };
 
   // All must outlive this.
   ExecutorState(const Config& config, InputLayer* input, OutputLayer* output);
 
   // The record of an executor at this moment.
-  ExecutorRecord Record(uint32_t cluster_index, std::optional<uint64_t> committed,
-                        const AppliedBatches& applied) const;
+  ExecutorRecord Record(std::optional<uint64_t> committed, const AppliedBatches& applied) const;
 
   // The mark. A snapshot in progress is aborted. `sink` must outlive the snapshot.
   void BeginSnapshot(SnapshotSink* sink, uint32_t number, std::string record);
@@ -62,7 +60,7 @@ class ExecutorState {
   Status LoadRow(const StoredRowKey& key, std::span<const uint8_t> value);
   // `records`: of all executors that wrote the rows, encoded; more do no harm. If one of them had
   // the same slots in the same order, the executor goes on as that one. Otherwise the upkeep of
-  // hash tables and popular neurons begins again.
+  // hash tables begins again.
   Result<Position> FinishLoad(std::span<const std::string> records);
   // The same for inference, which uses of the records only the tables' hash functions.
   Status FinishLoadForInference(std::span<const std::string> records);

@@ -317,7 +317,7 @@ TEST_CASE("a run learns what samples weigh, in both ways of training and with an
   CHECK(trained(10, {}) == "seldom");
   CHECK(trained(10, {"--set", "train.staleness=0"}) == "seldom");
   CHECK(trained(0, {"--set", "train.staleness=0"}) == "often");
-  for (const char* active : {"model.active=mass", "model.active=lsh", "model.active=sampled"}) {
+  for (const char* active : {"model.active=mass", "model.active=lsh"}) {
     CAPTURE(active);
     CHECK(trained(10, {"--set", active}) == "seldom");
   }

@@ -40,12 +40,9 @@ Config UnusualConfig() {
              Loss::kSigmoid,
              Activation::kRelu,
              Neurons::kLearned,
-             ActiveSet::kSampled,
+             ActiveSet::kLsh,
              Sharing::kSample,
-             Tail::kNone,
              3,
-             5,
-             4,
              6,
              Precision::kFp32,
              Products::kFp32,
@@ -204,10 +201,10 @@ TEST_CASE("config: nothing given is the defaults") {
 TEST_CASE("config: the file format") {
   const Config c = Parsed(
       "# comment\r\n\r\n[model]\r\n hidden=64 # why\r\n  loss =  sigmoid\r\n[train]\ndata = a = b\n"
-      "exclude_own_features = true\n[model]\nuniform = 5");
+      "exclude_own_features = true\n[model]\nnegatives = 5");
   CHECK(c.model.hidden == 64);
   CHECK(c.model.loss == Loss::kSigmoid);
-  CHECK(c.model.uniform == 5);
+  CHECK(c.model.negatives == 5);
   CHECK(c.train.data == "a = b");
   CHECK(c.train.exclude_own_features);
   CHECK(Parsed("model.hidden = 3").model.hidden == 3);
@@ -230,7 +227,7 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
   CHECK(ErrorOf("[model]\nloss = Softmax") ==
         "cluster.ini:2: model.loss = Softmax: must be softmax or sigmoid");
   CHECK(ErrorOf("[model]\nactive = lhs") ==
-        "cluster.ini:2: model.active = lhs: must be auto, mass, lsh, sampled or all");
+        "cluster.ini:2: model.active = lhs: must be auto, mass, lsh or all");
   CHECK(ErrorOf("[hash]\nbin = 6") == "cluster.ini:2: hash.bin = 6: must be 2, 4, 8 or 16");
   CHECK(ErrorOf("[security]\nencryption = off") ==
         "cluster.ini:2: security.encryption = off: must be auto, always or trusted-network");

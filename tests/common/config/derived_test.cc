@@ -45,9 +45,7 @@ TEST_CASE("config: resolving") {
     CHECK(config.model.active == c.active);
     CHECK(config.hash.k == c.k_dwta);
     CHECK(config.model.candidates == std::min(ModelConfig().candidates, c.n));
-    CHECK(config.model.uniform == std::min(ModelConfig().uniform, c.n));
     CHECK(config.model.negatives == std::min(ModelConfig().negatives, c.n));
-    CHECK(config.model.popular == std::min(ModelConfig().popular, c.n));
     CHECK(config.train.learning_rate == doctest::Approx(0.05 * std::sqrt(2.0)));
     CHECK(config.cluster.slots == c.slots);
     CHECK(config.cluster.input_slots == (c.slots < 32 ? 0 : static_cast<int32_t>(c.slots) / 4));
@@ -103,9 +101,9 @@ TEST_CASE("config: the derived rate follows hidden width and batch, K the width"
 }
 
 TEST_CASE("config: resolving keeps what the user chose") {
-  Config config = Parsed("[model]\nactive = sampled\noutput_init = 0.5\n[hash]\nk = 5\n");
+  Config config = Parsed("[model]\nactive = lsh\noutput_init = 0.5\n[hash]\nk = 5\n");
   ResolveConfig(1000, 1000, &config);
-  CHECK(config.model.active == ActiveSet::kSampled);
+  CHECK(config.model.active == ActiveSet::kLsh);
   CHECK(config.model.output_init == 0.5f);
   CHECK(config.hash.k == 5);
 }
@@ -137,7 +135,6 @@ std::string ChosenValue(const ConfigKey& key) {
       {"model.neurons", "learned"},
       {"model.active", "lsh"},
       {"model.sharing", "sample"},
-      {"model.tail", "none"},
       {"model.precision", "fp32"},
       {"model.products", "fp32"},
       {"model.input_init", "0.25"},
@@ -190,12 +187,12 @@ TEST_CASE("config: no value that was set is replaced by a derived one") {
 
 TEST_CASE(
     "config: values above the size of the data are lowered, and those that were set are told") {
-  const Overrides set = {"model.candidates=40", "model.negatives=3000", "model.uniform=20",
-                         "cluster.slots=300", "cluster.input_slots=60"};
+  const Overrides set = {"model.candidates=40", "model.negatives=3000", "cluster.slots=300",
+                         "cluster.input_slots=60"};
   Config asked = Parsed("", set);
   const std::set<std::string> given = *GivenKeys("", set);
-  CHECK(given == std::set<std::string>{"model.candidates", "model.negatives", "model.uniform",
-                                       "cluster.slots", "cluster.input_slots"});
+  CHECK(given == std::set<std::string>{"model.candidates", "model.negatives", "cluster.slots",
+                                       "cluster.input_slots"});
   Config resolved = asked;
   ResolveConfig(1000, 50, &resolved);
   CHECK(resolved.cluster.slots == 50);

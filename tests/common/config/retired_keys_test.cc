@@ -1,13 +1,12 @@
 // Keys of earlier versions, in stored configurations and in new ones.
 #include "common/config/retired_keys.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/os.h>
-
-#include <filesystem>
 
 #include "common/base/temporary_directory.h"
 #include "common/config/config_keys.h"
@@ -59,6 +58,45 @@ TEST_CASE("retired keys: a stored value without a meaning in this version gives 
                                  "it; dslide tune tries settings as runs of their own"});
   REQUIRE(ParseStoredConfig("[train]\nrace_share = 0\n", "manifest", &without_effect).ok());
   CHECK(without_effect.empty());
+}
+
+TEST_CASE("retired keys: a stored active set that is gone is the nearest, and a line says so") {
+  std::vector<std::string> lines;
+  const char* text =
+      "[model]\nactive = sampled\nsharing = batch\ntail = weighted\npopular = 12\nuniform = 13\n";
+  Result<Config> config = ParseStoredConfig(text, "manifest", &lines);
+  REQUIRE_MESSAGE(config.ok(), config.error().message);
+  CHECK(config->model.active == ActiveSet::kMass);
+  CHECK(lines == std::vector<std::string>{"manifest:2: model.active = sampled: this version does "
+                                          "not have it and uses model.active=mass"});
+  config = ParseStoredConfig("[model]\nactive = sampled\nsharing = sample\ntail = none\n",
+                             "manifest", &lines);
+  REQUIRE_MESSAGE(config.ok(), config.error().message);
+  CHECK(config->model.active == ActiveSet::kMass);
+  CHECK(config->model.sharing == Sharing::kBatch);
+  CHECK(
+      lines ==
+      std::vector<std::string>{
+          "manifest:2: model.active = sampled: this version does not have it and uses "
+          "model.active=mass",
+          "manifest:4: model.tail = none: this version does not have it; leave the key out; neurons "
+          "that are drawn always stand for the others",
+          "model.sharing = sample: model.active = mass uses batch"});
+  // No version had both.
+  CHECK(RefusalOf(ParseStoredConfig("[model]\nactive = mass\nsharing = sample\n", "manifest"))
+            .find("a batch shares its draws") != std::string::npos);
+  config = ParseStoredConfig("[model]\nactive = lsh\nsharing = sample\npopular = 0\n", "manifest",
+                             &lines);
+  REQUIRE(config.ok());
+  CHECK(config->model.sharing == Sharing::kSample);
+  CHECK(lines.empty());
+}
+
+TEST_CASE("retired keys: a member does not join a run with another meaning of its settings") {
+  CHECK(RefusalOf(ParseSchedulersConfig("[model]\nactive = sampled\n"))
+            .find("model.active = sampled: this version does not have it") != std::string::npos);
+  CHECK(ParseSchedulersConfig("[model]\nactive = mass\ntail = weighted\nuniform = 9\n").ok());
+  CHECK(ParseSchedulersConfig("[security]\nallow_plaintext = true\n").ok());
 }
 
 TEST_CASE("retired keys: a new configuration has none, except a copy of a run's own file") {

@@ -13,15 +13,14 @@ constexpr uint32_t kFeatures = 20, kLabels = 15, kHidden = 4;
 
 // `kind` modulo kExecutorConfigs.
 inline Config ExecutorConfig(uint8_t kind) {
-  constexpr ActiveSet kActive[] = {ActiveSet::kAll, ActiveSet::kSampled, ActiveSet::kMass,
-                                   ActiveSet::kLsh, ActiveSet::kMass,    ActiveSet::kLsh,
+  constexpr ActiveSet kActive[] = {ActiveSet::kAll, ActiveSet::kMass, ActiveSet::kMass,
+                                   ActiveSet::kLsh, ActiveSet::kMass, ActiveSet::kLsh,
                                    ActiveSet::kAll, ActiveSet::kMass};
   const uint8_t which = kind % kExecutorConfigs;
   Config config;
   config.common.seed = 7;
   config.model.hidden = kHidden;
   config.model.active = kActive[which];
-  config.model.uniform = 5;
   config.hash.tables = 2;
   config.train.learning_rate = 0.1f;
   config.train.optimizer = which < 3 ? OptimizerKind::kAdam : OptimizerKind::kAdaGrad;

@@ -25,7 +25,7 @@ class Peer {
  public:
   explicit Peer(uint8_t kind)
       : config_(fuzz::ExecutorConfig(kind)),
-        executor_(config_, 1000, std::vector<SlotId>{{0}, {2}, {3}}, 0, Purpose::kTraining,
+        executor_(config_, 1000, std::vector<SlotId>{{0}, {2}, {3}}, Purpose::kTraining,
                   BestKernels()) {
     executor_.Initialise();
     DSLIDE_CHECK(executor_.Do({SlotJob::Kind::kReserve, {{1}}}).ok());

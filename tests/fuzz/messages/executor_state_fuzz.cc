@@ -22,8 +22,8 @@ class Loading {
  public:
   explicit Loading(uint8_t kind)
       : config_(fuzz::ExecutorConfig(kind)),
-        executor_(config_, kSamples, AllSlots(config_.cluster), 0, Purpose::kTraining,
-                  BestKernels()) {}
+        executor_(config_, kSamples, AllSlots(config_.cluster), Purpose::kTraining, BestKernels()) {
+  }
 
   void Add(std::string_view part) {
     if (const auto key = DecodeRowKey(part.substr(0, kRowKeyBytes))) {
@@ -100,7 +100,7 @@ Inputs Seeds() {
   Inputs seeds;
   for (uint8_t kind = 0; kind < fuzz::kExecutorConfigs; ++kind) {
     const Config config = fuzz::ExecutorConfig(kind);
-    Executor executor(config, kSamples, AllSlots(config.cluster), 0, Purpose::kTraining,
+    Executor executor(config, kSamples, AllSlots(config.cluster), Purpose::kTraining,
                       BestKernels());
     executor.Initialise();
     InputSink sink(kind);

@@ -100,9 +100,8 @@ class Server {
       return;
     }
     for (size_t i = 0; i < load.slots.size(); ++i) {
-      executors_.push_back(std::make_unique<Executor>(
-          config, load.train_samples, load.slots[i], load.first_executor + static_cast<uint32_t>(i),
-          Purpose::kTraining, BestKernels()));
+      executors_.push_back(std::make_unique<Executor>(config, load.train_samples, load.slots[i],
+                                                      Purpose::kTraining, BestKernels()));
       executors_.back()->set_local_index(static_cast<uint32_t>(i));
     }
     Work(load.ticket, LoadJob{nullptr});

@@ -294,7 +294,7 @@ struct Whole : OnlyServer {
     const std::vector<SlotId> slots = AllSlots(config);
     for (uint32_t e = 0; e < 2; ++e) {
       executors.push_back(std::make_unique<Executor>(
-          config, 100, std::span(slots).subspan(4 * e, 4), e, Purpose::kTraining, BestKernels()));
+          config, 100, std::span(slots).subspan(4 * e, 4), Purpose::kTraining, BestKernels()));
       executors.back()->Initialise();
     }
   }

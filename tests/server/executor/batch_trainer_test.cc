@@ -420,13 +420,12 @@ TEST_CASE("a batch that forms centroids has no masses, whatever was in its buffe
   Config config = TrainerConfig(-1, Neurons::kCentroids);
   config.model.active = ActiveSet::kMass;
   Fixture fixture(config, AllSlots(config));
-  Random random(3);
   OutputBatch batch;
   const ActiveQuery query = fixture.Asking(0);
-  (void)fixture.output.Query(query, Draws{1, 10}, &random, &batch);
+  (void)fixture.output.Query(query, Draws{1, 10}, &batch);
   (void)fixture.output.Gradient(&batch, {2.0f, 2.0f}, [](uint32_t, const float*, float) {});
   REQUIRE(batch.masses.size() == batch.columns.rows.size());
-  (void)fixture.output.Query(query, Draws{2, 10, true}, &random, &batch);
+  (void)fixture.output.Query(query, Draws{2, 10, true}, &batch);
   CHECK(batch.masses.empty());
 }
 

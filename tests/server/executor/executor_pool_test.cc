@@ -17,7 +17,7 @@ ExecutorPool::Factory Factory() {
   return [](uint32_t i) {
     const Config config = SmallConfig(20, 10, 4);
     const std::vector<SlotId> slots = {{2 * i}, {2 * i + 1}};
-    return std::make_unique<Executor>(config, 10, slots, i, Purpose::kTraining, BestKernels());
+    return std::make_unique<Executor>(config, 10, slots, Purpose::kTraining, BestKernels());
   };
 }
 

@@ -14,17 +14,17 @@ namespace {
 constexpr Incarnation kWorker{5};
 constexpr uint32_t kFeatures = 20, kLabels = 15, kHidden = 4;
 
-Config SampledConfig() {
+Config DrawingConfig() {
   Config config = SmallConfig(kFeatures, kLabels, kHidden);
-  config.model.active = ActiveSet::kSampled;
-  config.model.uniform = 5;
+  config.model.active = ActiveSet::kMass;
+  config.model.negatives = 5;
   config.train.unit_batches = 1024;
   return config;
 }
 
 struct Fixture {
-  Config config = SampledConfig();
-  Executor executor{config, 10'000'000, AllSlots(config), 0, Purpose::kTraining, BestKernels()};
+  Config config = DrawingConfig();
+  Executor executor{config, 10'000'000, AllSlots(config), Purpose::kTraining, BestKernels()};
 
   Fixture() { executor.Initialise(); }
 
@@ -164,8 +164,8 @@ TEST_CASE_FIXTURE(Fixture, "requests that ask for much memory are refused") {
 }
 
 TEST_CASE("embedding without training keeps nothing, an executor for inference does not train") {
-  const Config config = SampledConfig();
-  Executor executor(config, 100, AllSlots(config), 0, Purpose::kInference, BestKernels());
+  const Config config = DrawingConfig();
+  Executor executor(config, 100, AllSlots(config), Purpose::kInference, BestKernels());
   executor.Initialise();
   EmbedRequest request = Fixture::Embed();
   CHECK(std::holds_alternative<ErrorReply>(executor.Handle(kWorker, request)));

@@ -13,7 +13,7 @@ struct Fixture {
   explicit Fixture(int32_t staleness = -1) {
     config.train.staleness = staleness;
     config.model.active = ActiveSet::kLsh;
-    executor.emplace(config, 10, AllSlots(config), 0, Purpose::kTraining, BestKernels());
+    executor.emplace(config, 10, AllSlots(config), Purpose::kTraining, BestKernels());
   }
   JobReply Run(const ExecutorJob& job, uint32_t plan_version = 1) {
     return RunJob(job, plan_version, &*executor);

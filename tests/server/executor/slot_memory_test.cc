@@ -9,7 +9,7 @@ namespace dslide::slot_memory_test {
 namespace {
 
 uint64_t MeasuredBytes(const Config& config, const std::vector<SlotId>& slots) {
-  Executor executor(config, 1000, slots, 0, Purpose::kTraining, BestKernels());
+  Executor executor(config, 1000, slots, Purpose::kTraining, BestKernels());
   return executor.input().layer().MemoryBytes() + executor.output().MemoryBytes();
 }
 

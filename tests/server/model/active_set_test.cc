@@ -18,14 +18,6 @@ namespace {
 
 constexpr uint32_t kNeurons = 97, kSlots = 8;
 
-ModelConfig Model(ActiveSet active, uint32_t uniform) {
-  ModelConfig model;
-  model.labels = kNeurons;
-  model.active = active;
-  model.uniform = uniform;
-  return model;
-}
-
 std::vector<SlotId> Slots(uint32_t begin, uint32_t end) {
   std::vector<SlotId> slots;
   for (uint32_t s = begin; s < end; ++s) slots.push_back({s});
@@ -42,98 +34,55 @@ SparseRows Labels(const std::vector<std::vector<uint32_t>>& samples) {
 }
 
 TEST_CASE("labels are always columns, no neuron is two columns, and counts are right") {
-  const SlotMap map(kNeurons, kSlots, Slots(0, kSlots));
-  ActiveSetBuilder builder(Model(ActiveSet::kSampled, 30), map);
-  Random random(1);
+  Config config = SmallConfig(20, kNeurons, 4);
+  config.model.active = ActiveSet::kMass;
+  const Layer layer(LayerKind::kOutput, config, SlotMap(kNeurons, kSlots, Slots(0, kSlots)),
+                    Purpose::kTraining, BestKernels());
+  const SlotMap& map = layer.map();
+  const ImportanceBuckets buckets(layer);
+  ActiveSetBuilder builder(config.model, map);
   const SparseRows labels = Labels({{3, 50}, {}, {50, 96}});
-  for (int repeat = 0; repeat < 100; ++repeat) {
+  uint64_t all_draws = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
     ActiveColumns columns;
-    builder.Build(labels, {}, &random, &columns);
-    CHECK(columns.certain == 3);
-    CHECK(columns.draws == 30);
+    builder.Build(labels, buckets, {seed, 30}, nullptr, &columns);
+    CHECK(columns.labelled == 3);
     REQUIRE(columns.drawn.size() == columns.rows.size());
-    uint32_t drawn = 0, outside = 0;
+    REQUIRE(columns.weights.size() == columns.rows.size());
+    uint32_t drawn = 0;
     for (size_t u = 0; u < columns.rows.size(); ++u) {
       drawn += columns.drawn[u];
-      outside += u >= columns.certain;
       CHECK(map.Global(columns.rows[u]) < kNeurons);
-      if (u >= columns.certain) CHECK(columns.drawn[u] == 1);
+      CHECK((u < columns.labelled || columns.drawn[u] == 1));
+      CHECK(columns.weights[u] == doctest::Approx(u < columns.labelled ? 1 : kNeurons / 30.0));
     }
-    CHECK(drawn == 30);
-    CHECK(columns.rows.size() == columns.certain + outside);
+    CHECK(columns.draws == drawn);
+    all_draws += drawn;
     CHECK(std::set(columns.rows.begin(), columns.rows.end()).size() == columns.rows.size());
     CHECK(columns.label_offsets == labels.offsets);
     for (size_t e = 0; e < labels.ids.size(); ++e) {
       CHECK(map.Global(columns.rows[columns.label_columns[e]]) == labels.ids[e]);
     }
   }
-}
-
-TEST_CASE("every neuron is drawn with the same chance") {
-  const SlotMap map(kNeurons, kSlots, Slots(2, 7));
-  const uint32_t here = map.size();
-  ActiveSetBuilder builder(Model(ActiveSet::kSampled, 40), map);
-  Random random(5);
-  std::vector<int> times(map.rows());
-  constexpr int kRepeats = 4000;
-  uint32_t draws = 0;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    ActiveColumns columns;
-    builder.Build(Labels({{4, 13}}), {}, &random, &columns);
-    draws = columns.draws;
-    for (size_t u = 0; u < columns.rows.size(); ++u) times[columns.rows[u]] += columns.drawn[u];
-  }
-  CHECK(draws == std::lround(40.0 * here / kNeurons));  // this owner's share
-  // Binomial: five standard deviations, for each of some sixty neurons.
-  const double chance = static_cast<double>(draws) / here;
-  const double bound = 5 * std::sqrt(kRepeats * chance * (1 - chance));
-  for (uint32_t row = 0; row < map.rows(); ++row) {
-    if (map.Global(row) == SlotMap::kNone) {
-      CHECK(times[row] == 0);
-    } else {
-      CHECK(std::abs(times[row] - kRepeats * chance) < bound);
-    }
-  }
+  // Binomial: five standard deviations.
+  CHECK(std::abs(static_cast<double>(all_draws) - 3000) <
+        5 * std::sqrt(3000 * (1 - 30.0 / kNeurons)));
 }
 
 TEST_CASE("active = all takes every neuron once and draws none") {
   const SlotMap map(kNeurons, kSlots, Slots(1, 4));
-  ActiveSetBuilder builder(Model(ActiveSet::kAll, 30), map);
-  Random random(5);
+  ModelConfig model;
+  model.labels = kNeurons;
+  model.active = ActiveSet::kAll;
+  ActiveSetBuilder builder(model, map);
   ActiveColumns columns;
-  builder.Build(Labels({{1, 9}, {2, 8}}), {}, &random, &columns);
-  CHECK(columns.certain == map.size());
+  builder.Build(Labels({{1, 9}, {2, 8}}), &columns);
+  CHECK(columns.weights == std::vector<float>(map.size(), 1.0f));
+  CHECK(columns.drawn == std::vector<uint8_t>(map.size()));
   CHECK(columns.rows.size() == map.size());
   CHECK(columns.draws == 0);
   CHECK(std::set(columns.rows.begin(), columns.rows.end()).size() == map.size());
   CHECK(columns.label_columns.size() == 3);  // 8 lives elsewhere: slot 0
-}
-
-TEST_CASE("popular neurons are certain, once, whether they are labels too or not") {
-  const SlotMap map(kNeurons, kSlots, Slots(0, kSlots));
-  ActiveSetBuilder builder(Model(ActiveSet::kSampled, 5), map);
-  Random random(5);
-  ActiveColumns columns;
-  const std::vector<uint32_t> popular = {map.Local(3), map.Local(40)};
-  builder.Build(Labels({{3, 9}}), popular, &random, &columns);
-  CHECK(columns.certain == 3);
-  CHECK(std::set(columns.rows.begin(), columns.rows.end()).size() == columns.rows.size());
-  CHECK(std::find(columns.rows.begin(), columns.rows.begin() + 3, map.Local(40)) !=
-        columns.rows.begin() + 3);
-}
-
-TEST_CASE("an owner of nothing and one of less than it should draw are no special cases") {
-  Random random(5);
-  ActiveColumns columns;
-  const SlotMap none(kNeurons, kSlots, Slots(0, 0));
-  ActiveSetBuilder(Model(ActiveSet::kSampled, 30), none)
-      .Build(Labels({{1}}), {}, &random, &columns);
-  CHECK(columns.rows.empty());
-  const SlotMap map(kNeurons, kSlots, Slots(0, kSlots));
-  ActiveSetBuilder(Model(ActiveSet::kSampled, kNeurons), map)
-      .Build(Labels({{1}}), {}, &random, &columns);
-  CHECK(columns.rows.size() == kNeurons);
-  CHECK(columns.draws == kNeurons);
 }
 
 TEST_CASE("rows without an id are never active, whatever the buckets name and slots do") {
@@ -203,7 +152,7 @@ void CheckUnbiased(ActiveSet active, Sharing sharing, HashFamily family) {
   full.layer().Initialise(3, 0.5f, kNeurons);
   config.model.active = active;
   config.model.sharing = sharing;
-  config.model.uniform = config.model.negatives = 20;
+  config.model.negatives = 20;
   config.model.candidates = 5;
   config.hash.family = family;
   config.hash.k = family == HashFamily::kSimHash ? 4 : 2;
@@ -219,8 +168,7 @@ void CheckUnbiased(ActiveSet active, Sharing sharing, HashFamily family) {
     return double{reply.sum_exp[i]} * std::exp(double{reply.max[i]});
   };
   OutputBatch batch;
-  Random random(9);
-  const ActiveReply exact = full.Query(query, {1}, &random, &batch);
+  const ActiveReply exact = full.Query(query, {1}, &batch);
   constexpr int kFunctions = 20, kDraws = 200, kRepeats = kFunctions * kDraws;
   double mean[3] = {}, squares[3] = {};
   for (int functions = 0; functions < kFunctions; ++functions) {
@@ -230,7 +178,7 @@ void CheckUnbiased(ActiveSet active, Sharing sharing, HashFamily family) {
     if (layer.tables() != nullptr) layer.tables()->CatchUp();
     for (int draw = 0; draw < kDraws; ++draw) {
       const Draws draws{SubSeed(static_cast<uint64_t>(functions), static_cast<uint64_t>(draw)), 20};
-      const ActiveReply reply = layer.Query(query, draws, &random, &batch);
+      const ActiveReply reply = layer.Query(query, draws, &batch);
       for (size_t i = 0; i < 3; ++i) {
         mean[i] += sum(reply, i) / kRepeats;
         squares[i] += sum(reply, i) * sum(reply, i) / kRepeats;
@@ -246,9 +194,8 @@ void CheckUnbiased(ActiveSet active, Sharing sharing, HashFamily family) {
   }
 }
 
-TEST_CASE("the weighted tail keeps the partition function unbiased") {
-  CheckUnbiased(ActiveSet::kSampled, Sharing::kBatch, HashFamily::kDwta);
-  CheckUnbiased(ActiveSet::kSampled, Sharing::kSample, HashFamily::kDwta);
+TEST_CASE("weighted draws by mass keep the partition function unbiased") {
+  CheckUnbiased(ActiveSet::kMass, Sharing::kBatch, HashFamily::kDwta);
 }
 
 TEST_CASE("weighted hash candidates keep the partition function unbiased") {
@@ -290,7 +237,7 @@ TEST_CASE("hash candidates are in the set as often as their weights say") {
     std::map<std::pair<uint32_t, uint32_t>, std::pair<float, uint32_t>> seen;  // weight, times
     for (uint32_t round = 0; round < kRounds; ++round) {
       OutputBatch batch;
-      (void)layer.Query(query, {SubSeed(6, round), 60}, &random, &batch);
+      (void)layer.Query(query, {SubSeed(6, round), 60}, &batch);
       const auto count = [&](uint32_t sample, uint32_t column, float weight) {
         const uint32_t row = batch.columns.rows[column];
         auto& [kept, times] = seen.try_emplace({sample, row}, weight, 0u).first->second;

@@ -120,7 +120,7 @@ Gradients GradientsOf(const Config& config, uint32_t shards, uint64_t seed) {
       const std::vector<float> units(sums[label].begin(), sums[label].end());
       layers[s]->AddToCentroid(row, units.data(), samples[label], 1);
     }
-    replies.push_back(layers[s]->Query(query, {seed, kLabels}, &random, &batches[s]));
+    replies.push_back(layers[s]->Query(query, {seed, kLabels}, &batches[s]));
   }
   const std::vector<float> normaliser = LogNormaliser(MergeActive(std::move(replies)));
   std::vector<PartialSum> partials;

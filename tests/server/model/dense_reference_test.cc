@@ -112,14 +112,6 @@ TEST_CASE("a cluster with slots of one layer each trains like the dense referenc
   }
 }
 
-TEST_CASE("a cluster whose neurons are all popular trains like the dense reference") {
-  Config config = ReferenceConfig(OptimizerKind::kAdam, 0.02f, Loss::kSoftmax);
-  config.model.active = ActiveSet::kSampled;
-  config.model.uniform = 0;
-  config.model.popular = kLabels;
-  CheckAllSplits(config);
-}
-
 TEST_CASE("a cluster with dense layers trains like the dense reference") {
   for (const std::vector<uint32_t>& dense :
        std::vector<std::vector<uint32_t>>{{12}, {20}, {7, 9}}) {

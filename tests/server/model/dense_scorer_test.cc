@@ -17,12 +17,11 @@ constexpr uint32_t kLabels = 700, kHidden = 24;
 constexpr double kFloatShare = 1e-6;
 constexpr double kBf16Share = 0x1p-7;  // two operands, each rounded to nearest: 2 * 2^-9, doubled
 
-Config DenseConfig(Loss loss, Tail tail, float smoothing) {
+Config DenseConfig(Loss loss, float smoothing) {
   Config config = SmallConfig(50, kLabels, kHidden);
   config.model.loss = loss;
-  config.model.tail = tail;
   config.model.sharing = Sharing::kBatch;
-  config.model.active = ActiveSet::kSampled;
+  config.model.active = ActiveSet::kMass;
   config.train.label_smoothing = smoothing;
   return config;
 }
@@ -34,16 +33,15 @@ void SetBatchOf(size_t width, ScorerModel* model) {
   for (size_t i = rows.size() - 1; i > 0; --i) std::swap(rows[i], rows[random.Below(i + 1)]);
   rows.resize(width);
   const size_t labels = std::min<size_t>((width + 1) / 2, 270);
-  const size_t certain = labels + (width - labels) / 5;
   const auto part = [&](size_t begin, size_t end) {
     return std::vector(rows.begin() + static_cast<ptrdiff_t>(begin),
                        rows.begin() + static_cast<ptrdiff_t>(end));
   };
   std::vector<ScorerSample> samples = {
       {{rows[0]}, {}}, {part(0, labels), {}, 3}, {{}, {}, 1}, {{}, {}}, {{rows[labels - 1]}, {}}};
-  std::vector<uint32_t> draws = part(certain, width);
+  std::vector<uint32_t> draws = part(labels, width);
   draws.push_back(rows[0]);  // a draw that is a label stands for itself
-  model->SetBatch(std::move(samples), part(labels, certain), draws, false);
+  model->SetBatch(std::move(samples), draws, false);
 }
 
 constexpr size_t kWidths[] = {1, 2, 255, 256, 257, 512, 513, 600};
@@ -89,7 +87,7 @@ TEST_CASE("dense scorer on bf16 rows, with products in either precision") {
         CAPTURE(static_cast<int>(loss));
         CAPTURE(static_cast<int>(products));
         CAPTURE(width);
-        Config config = DenseConfig(loss, Tail::kWeighted, 0.1f);
+        Config config = DenseConfig(loss, 0.1f);
         config.model.precision = Precision::kBf16;
         config.model.products = products;
         ScorerModel model(config, {0, 1, 2, 3, 4, 5, 6, 7});
@@ -105,16 +103,16 @@ TEST_CASE("dense scorer on bf16 rows, with products in either precision") {
 
 TEST_CASE("dense scorer: a batch without columns") {
   for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
-    const Config config = DenseConfig(loss, Tail::kWeighted, 0.1f);
+    const Config config = DenseConfig(loss, 0.1f);
     ScorerModel model(config, {0, 3});
-    model.SetBatch({{{}, {}, 1}, {{}, {}}}, {}, {}, false);
+    model.SetBatch({{{}, {}, 1}, {{}, {}}}, {}, false);
     const std::vector<double> normalisers = model.LogNormalisers(0.7);
     model.Check(model.Run(config, normalisers), normalisers, kFloatShare);
   }
 }
 
 TEST_CASE("dense scorer: buffers of a larger batch do not show in a smaller one after it") {
-  Config config = DenseConfig(Loss::kSoftmax, Tail::kWeighted, 0.1f);
+  Config config = DenseConfig(Loss::kSoftmax, 0.1f);
   for (const Products products : {Products::kFp32, Products::kBf16}) {
     config.model.products = products;
     const auto query = [&](uint32_t samples) {
@@ -129,19 +127,16 @@ TEST_CASE("dense scorer: buffers of a larger batch do not show in a smaller one 
       }
       return q;
     };
-    config.model.uniform = 400;
     OutputLayer used(config, AllSlots(config), Purpose::kTraining, BestKernels());
     OutputLayer fresh(config, AllSlots(config), Purpose::kTraining, BestKernels());
     used.layer().Initialise(5, 0.6f, kLabels);
     fresh.layer().Initialise(5, 0.6f, kLabels);
     OutputBatch used_batch, fresh_batch;
-    Random random(1);
-    (void)used.Query(query(40), {1}, &random, &used_batch);
+    (void)used.Query(query(40), {1, 400}, &used_batch);
     const auto ignore = [](uint32_t, const float*, float) {};
     (void)used.Gradient(&used_batch, std::vector<float>(40, 6.0f), ignore);
-    Random again(2), same(2);
-    CHECK(used.Query(query(3), {1}, &again, &used_batch) ==
-          fresh.Query(query(3), {1}, &same, &fresh_batch));
+    CHECK(used.Query(query(3), {2, 400}, &used_batch) ==
+          fresh.Query(query(3), {2, 400}, &fresh_batch));
     CHECK(used.Gradient(&used_batch, {6.0f, 6.0f, 6.0f}, ignore) ==
           fresh.Gradient(&fresh_batch, {6.0f, 6.0f, 6.0f}, ignore));
   }

@@ -43,15 +43,12 @@ void CheckOutputGradients(const Config& config, uint32_t shards,
   CHECK(error_w < 1e-5);
 }
 
-Config OutputConfig(Loss loss, Tail tail, Sharing sharing, ActiveSet active) {
+Config OutputConfig(Loss loss, Sharing sharing, ActiveSet active) {
   Config config = SmallConfig(50, kLabels, kHidden);
   config.model.loss = loss;
-  config.model.tail = tail;
   config.model.sharing = sharing;
   config.model.active = active;
   config.model.candidates = 4;
-  config.model.popular = 6;
-  config.model.uniform = 8;
   config.model.negatives = 14;
   config.hash.family = HashFamily::kSimHash;
   config.hash.k = 3;
@@ -61,23 +58,19 @@ Config OutputConfig(Loss loss, Tail tail, Sharing sharing, ActiveSet active) {
 
 void ForEachVariant(const std::function<void(const Config&)>& check) {
   for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
-    for (const Tail tail : {Tail::kWeighted, Tail::kNone}) {
-      for (const Sharing sharing : {Sharing::kBatch, Sharing::kSample}) {
-        for (const ActiveSet active :
-             {ActiveSet::kAll, ActiveSet::kSampled, ActiveSet::kLsh, ActiveSet::kMass}) {
-          if (active == ActiveSet::kMass && sharing == Sharing::kSample) continue;
-          CAPTURE(static_cast<int>(loss));
-          CAPTURE(static_cast<int>(tail));
-          CAPTURE(static_cast<int>(sharing));
-          CAPTURE(static_cast<int>(active));
-          check(OutputConfig(loss, tail, sharing, active));
-        }
+    for (const Sharing sharing : {Sharing::kBatch, Sharing::kSample}) {
+      for (const ActiveSet active : {ActiveSet::kAll, ActiveSet::kLsh, ActiveSet::kMass}) {
+        if (active == ActiveSet::kMass && sharing == Sharing::kSample) continue;
+        CAPTURE(static_cast<int>(loss));
+        CAPTURE(static_cast<int>(sharing));
+        CAPTURE(static_cast<int>(active));
+        check(OutputConfig(loss, sharing, active));
       }
     }
   }
 }
 
-TEST_CASE("output gradients of every loss, tail, sharing and active set are the loss's slopes") {
+TEST_CASE("output gradients of every loss, sharing and active set are the loss's slopes") {
   const std::vector<float> weights = {2.0f, 0.25f, 0.0f, 1.5f, 3.0f};
   for (const float smoothing : {0.0f, 0.2f}) {
     for (const bool weighted : {false, true}) {

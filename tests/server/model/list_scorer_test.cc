@@ -18,12 +18,11 @@ namespace {
 constexpr uint32_t kLabels = 45, kHidden = 6;
 constexpr double kFloatShare = 1e-6;
 
-Config ListConfig(Loss loss, Tail tail, float smoothing) {
+Config ListConfig(Loss loss, float smoothing) {
   Config config = SmallConfig(50, kLabels, kHidden);
   config.model.loss = loss;
-  config.model.tail = tail;
   config.model.sharing = Sharing::kSample;
-  config.model.active = ActiveSet::kSampled;
+  config.model.active = ActiveSet::kLsh;
   config.train.label_smoothing = smoothing;
   return config;
 }
@@ -32,7 +31,7 @@ Config ListConfig(Loss loss, Tail tail, float smoothing) {
 void CheckCase(const Config& config, const std::vector<ScorerSample>& samples,
                const std::vector<uint32_t>& draws) {
   ScorerModel model(config, {1, 4, 6});
-  model.SetBatch(samples, {}, draws, true);
+  model.SetBatch(samples, draws, true);
   for (const double others : {0.0, 0.7}) {
     const std::vector<double> normalisers = model.LogNormalisers(others);
     model.Check(model.Run(config, normalisers), normalisers, kFloatShare);
@@ -68,10 +67,10 @@ TEST_CASE("list scorer: labels, hits and draws that overlap in every way, or are
 }
 
 TEST_CASE("list scorer: under softmax samples without labels have no gradient at all") {
-  const Config config = ListConfig(Loss::kSoftmax, Tail::kWeighted, 0.2f);
+  const Config config = ListConfig(Loss::kSoftmax, 0.2f);
   ScorerModel model(config, {1, 4, 6});
   const std::vector<uint32_t>& r = model.rows();
-  model.SetBatch({{{}, {r[0], r[3]}}, {{}, {}}}, {}, {r[3], r[5]}, true);
+  model.SetBatch({{{}, {r[0], r[3]}}, {{}, {}}}, {r[3], r[5]}, true);
   const ScorerResult result = model.Run(config, model.LogNormalisers(0.5));
   for (const float d : result.hidden_gradient.data) CHECK(d == 0.0f);
 }
@@ -99,13 +98,12 @@ TEST_CASE("list scorer: random batches, larger than any prefetch or vector") {
 
 TEST_CASE("list scorer on bf16 rows and with bf16 products asked for") {
   for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
-    Config config = ListConfig(loss, Tail::kWeighted, 0.1f);
+    Config config = ListConfig(loss, 0.1f);
     config.model.precision = Precision::kBf16;
     config.model.products = Products::kBf16;  // lists are products of rows, always in fp32
     ScorerModel model(config, {1, 4, 6});
     const std::vector<uint32_t>& r = model.rows();
-    model.SetBatch({{{r[2], r[3]}, {r[6]}}, {{r[8]}, {r[2], r[7]}}}, {}, {r[2], r[10], r[11]},
-                   true);
+    model.SetBatch({{{r[2], r[3]}, {r[6]}}, {{r[8]}, {r[2], r[7]}}}, {r[2], r[10], r[11]}, true);
     const std::vector<double> normalisers = model.LogNormalisers(0.3);
     const ScorerResult result = model.Run(config, normalisers);
     // Logits and dL/dh are exact in bf16 weights; updated weights lie one ulp from the exact ones.
@@ -116,10 +114,9 @@ TEST_CASE("list scorer on bf16 rows and with bf16 products asked for") {
 TEST_CASE("list scorer measures the mass of what all samples were scored against") {
   for (const float smoothing : {0.0f, 0.2f}) {
     CAPTURE(smoothing);
-    Config config = ListConfig(Loss::kSoftmax, Tail::kWeighted, smoothing);
-    config.model.active = ActiveSet::kLsh;
-    config.model.negatives = kLabels / 2;
+    Config config = ListConfig(Loss::kSoftmax, smoothing);
     config.hash.k = 1;
+    config.model.negatives = kLabels / 2;
     OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
     layer.layer().Initialise(5, 0.6f, kLabels);
     layer.tables()->CatchUp();
@@ -131,7 +128,7 @@ TEST_CASE("list scorer measures the mass of what all samples were scored against
     query.labels.offsets = {0, 2, 3, 3};
     query.label_totals = {2, 1, 1};  // the last one's label is elsewhere
     OutputBatch batch;
-    (void)layer.Query(query, {1, config.model.negatives}, &random, &batch);
+    (void)layer.Query(query, {1, config.model.negatives}, &batch);
     const std::vector<float> normaliser = {4.0f, 4.1f, 3.9f};
     (void)layer.Gradient(&batch, normaliser, [](uint32_t, const float*, float) {});
     const ActiveColumns& columns = batch.columns;
@@ -164,9 +161,10 @@ Matrix GradientOfRepeatedLabel(ActiveSet active) {
   Config config = SmallConfig(50, 20, 4);
   config.model.active = active;
   config.model.sharing = Sharing::kSample;
-  config.model.uniform = 20;
+  config.hash.k = 1;
   OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
   layer.layer().Initialise(5, 0.6f, 20);
+  if (layer.tables() != nullptr) layer.tables()->CatchUp();
   ActiveQuery query;
   query.hidden = Matrix(2, 4);
   for (float& h : query.hidden.data) h = 1.0f;
@@ -174,13 +172,12 @@ Matrix GradientOfRepeatedLabel(ActiveSet active) {
   query.labels.offsets = {0, 1, 3};
   query.label_totals = {1, 2};
   OutputBatch batch;
-  Random random(1);
-  (void)layer.Query(query, {1}, &random, &batch);
+  (void)layer.Query(query, {1, 20}, &batch);
   return InFloats(layer.Gradient(&batch, {3.0f, 3.0f}, [](uint32_t, const float*, float) {}));
 }
 
 TEST_CASE("a label named twice is no other neuron's target") {
-  const Matrix list = GradientOfRepeatedLabel(ActiveSet::kSampled);
+  const Matrix list = GradientOfRepeatedLabel(ActiveSet::kLsh);
   const Matrix dense = GradientOfRepeatedLabel(ActiveSet::kAll);
   for (size_t k = 0; k < list.data.size(); ++k) {
     CHECK(list.data[k] == doctest::Approx(dense.data[k]).epsilon(1e-4));

@@ -65,8 +65,7 @@ Matrix OutputModel::Step() {
   std::vector<ActiveReply> parts;
   batches_.resize(layers_.size());
   for (size_t s = 0; s < layers_.size(); ++s) {
-    parts.push_back(
-        layers_[s]->Query(query_, {1, config_.model.negatives}, &random_, &batches_[s]));
+    parts.push_back(layers_[s]->Query(query_, {1, config_.model.negatives}, &batches_[s]));
   }
   for (uint32_t i = 0; i < kOutputSamples; ++i) weights_.push_back(WeightsOf(i));
   const ActiveReply merged = MergeActive(std::move(parts));
@@ -156,8 +155,7 @@ void OutputModel::AddHashed(uint32_t i, size_t executor, Weights* weights) const
   const std::set<uint32_t> hits = list(columns.hit_columns, columns.hit_offsets, i);
   for (uint32_t u = 0; u < columns.rows.size(); ++u) {
     if (own_only && !columns.drawn[u] && !hits.contains(u)) continue;
-    const double weight = 1 / (1 - left_out[columns.rows[u]]);
-    (*weights)[map.Global(columns.rows[u])] = config_.model.tail == Tail::kNone ? 1.0 : weight;
+    (*weights)[map.Global(columns.rows[u])] = 1 / (1 - left_out[columns.rows[u]]);
   }
   for (uint32_t k = own_only ? i : 0; k < (own_only ? i + 1 : kOutputSamples); ++k) {
     for (const uint32_t u : list(columns.label_columns, columns.label_offsets, k)) {
@@ -175,32 +173,13 @@ Weights OutputModel::WeightsOf(uint32_t i) const {
     }
     const ActiveColumns& columns = batches_[s].columns;
     const SlotMap& map = layers_[s]->layer().map();
-    const bool own_only =
-        config_.model.sharing == Sharing::kSample && config_.model.active != ActiveSet::kAll;
-    std::set<uint32_t> certain;  // columns
-    if (own_only) {
-      for (uint32_t e = columns.label_offsets[i]; e < columns.label_offsets[i + 1]; ++e) {
-        certain.insert(columns.label_columns[e]);
-      }
-    } else {
-      const bool weighted = config_.model.active == ActiveSet::kMass;
-      const uint32_t end = weighted ? columns.labelled : columns.certain;
-      for (uint32_t u = 0; u < end; ++u) certain.insert(u);
-    }
-    std::set<uint32_t> negatives;
-    for (uint32_t u = 0; u < columns.rows.size(); ++u) {
-      if (columns.drawn[u] && !certain.contains(u)) negatives.insert(u);
-    }
     // No mass has been observed yet: all neurons are drawn with one probability.
     const double even =
         static_cast<double>(config_.model.labels) / static_cast<double>(config_.model.negatives);
-    const double tail = config_.model.tail == Tail::kNone || negatives.empty() ? 1.0
-                        : config_.model.active == ActiveSet::kMass
-                            ? even
-                            : static_cast<double>(map.size() - certain.size()) /
-                                  static_cast<double>(negatives.size());
-    for (const uint32_t u : certain) weights[map.Global(columns.rows[u])] = 1.0;
-    for (const uint32_t u : negatives) weights[map.Global(columns.rows[u])] = tail;
+    const bool is_all = config_.model.active == ActiveSet::kAll;
+    for (uint32_t u = 0; u < columns.rows.size(); ++u) {
+      weights[map.Global(columns.rows[u])] = is_all || u < columns.labelled ? 1.0 : even;
+    }
   }
   return weights;
 }

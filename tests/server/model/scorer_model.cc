@@ -23,8 +23,8 @@ ScorerModel::ScorerModel(const Config& config, const std::vector<uint32_t>& slot
   }
 }
 
-void ScorerModel::SetBatch(std::vector<ScorerSample> samples, const std::vector<uint32_t>& popular,
-                           const std::vector<uint32_t>& draws, bool own_only) {
+void ScorerModel::SetBatch(std::vector<ScorerSample> samples, const std::vector<uint32_t>& draws,
+                           bool own_only) {
   samples_ = std::move(samples);
   draws_ = std::set(draws.begin(), draws.end());
   own_only_ = own_only;
@@ -34,6 +34,7 @@ void ScorerModel::SetBatch(std::vector<ScorerSample> samples, const std::vector<
     columns_.label_offsets.push_back(static_cast<uint32_t>(columns_.label_columns.size()));
   }
   columns_.labelled = static_cast<uint32_t>(columns_.rows.size());
+  labels_ = std::set(columns_.rows.begin(), columns_.rows.end());
   for (const ScorerSample& sample : samples_) {
     for (const uint32_t row : sample.hits) {
       columns_.hit_columns.push_back(ColumnOf(row));
@@ -41,10 +42,11 @@ void ScorerModel::SetBatch(std::vector<ScorerSample> samples, const std::vector<
     }
     columns_.hit_offsets.push_back(static_cast<uint32_t>(columns_.hit_columns.size()));
   }
-  for (const uint32_t row : popular) ColumnOf(row);
-  columns_.certain = static_cast<uint32_t>(columns_.rows.size());
-  certain_ = std::set(columns_.rows.begin(), columns_.rows.end());
-  for (const uint32_t row : draws_) columns_.drawn[ColumnOf(row)] = 1;
+  for (const uint32_t row : draws_) {
+    const uint32_t column = ColumnOf(row);
+    columns_.drawn[column] = 1;
+    if (own_only || !labels_.contains(row)) columns_.weights[column] = WeightOfDraw(row);
+  }
   columns_.draws = static_cast<uint32_t>(draws_.size());
   Random random(17);
   hidden_ = Matrix(static_cast<uint32_t>(samples_.size()), config_.model.hidden);
@@ -168,6 +170,7 @@ uint32_t ScorerModel::ColumnOf(uint32_t row) {
   if (at == columns_.rows.end()) {
     columns_.rows.push_back(row);
     columns_.drawn.push_back(0);
+    columns_.weights.push_back(1.0f);
     return static_cast<uint32_t>(columns_.rows.size() - 1);
   }
   return static_cast<uint32_t>(at - columns_.rows.begin());
@@ -213,20 +216,15 @@ ScorerModel::AllParameters ScorerModel::InitialParameters() const {
 }
 
 std::map<uint32_t, double> ScorerModel::WeightsOf(size_t i) const {
-  std::set<uint32_t> own = certain_;
+  std::set<uint32_t> own = labels_;
   if (own_only_) {
     own = std::set(samples_[i].labels.begin(), samples_[i].labels.end());
     own.insert(samples_[i].hits.begin(), samples_[i].hits.end());
   }
   std::map<uint32_t, double> weights;
   for (const uint32_t row : draws_) {
-    if (!own.contains(row)) weights[row] = 1;
+    if (!own.contains(row)) weights[row] = double{WeightOfDraw(row)};
   }
-  const double tail =
-      config_.model.tail == Tail::kWeighted
-          ? static_cast<double>(rows_.size() - own.size()) / static_cast<double>(weights.size())
-          : 1.0;
-  for (auto& [row, weight] : weights) weight = tail;
   for (const uint32_t row : own) weights[row] = 1;
   if (!own_only_) return weights;
   for (const uint32_t row : samples_[i].hits) weights[row] = double{kHitWeight};
@@ -260,18 +258,14 @@ void ForEachLoss(uint32_t labels, uint32_t hidden, Sharing sharing,
                  const std::function<void(const Config&)>& check) {
   Config config = SmallConfig(50, labels, hidden);
   config.model.sharing = sharing;
-  config.model.active = ActiveSet::kSampled;
+  config.model.active = sharing == Sharing::kSample ? ActiveSet::kLsh : ActiveSet::kMass;
   for (const Loss loss : {Loss::kSoftmax, Loss::kSigmoid}) {
-    for (const Tail tail : {Tail::kWeighted, Tail::kNone}) {
-      for (const float smoothing : {0.0f, 0.2f}) {
-        CAPTURE(static_cast<int>(loss));
-        CAPTURE(static_cast<int>(tail));
-        CAPTURE(smoothing);
-        config.model.loss = loss;
-        config.model.tail = tail;
-        config.train.label_smoothing = smoothing;
-        check(config);
-      }
+    for (const float smoothing : {0.0f, 0.2f}) {
+      CAPTURE(static_cast<int>(loss));
+      CAPTURE(smoothing);
+      config.model.loss = loss;
+      config.train.label_smoothing = smoothing;
+      check(config);
     }
   }
 }

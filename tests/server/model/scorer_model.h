@@ -13,7 +13,7 @@
 namespace dslide {
 
 // Whom a sample is scored against, in local rows. `elsewhere`: its labels on other servers. A hit
-// stands for kHitWeight neurons.
+// stands for kHitWeight neurons, a draw for WeightOfDraw().
 struct ScorerSample {
   std::vector<uint32_t> labels;
   std::vector<uint32_t> hits;
@@ -31,6 +31,7 @@ class ScorerModel {
  public:
   static constexpr float kRate = 1.0f;  // SGD
   static constexpr float kHitWeight = 1.75f;
+  static float WeightOfDraw(uint32_t row) { return 1.0f + 0.5f * static_cast<float>(row % 5); }
 
   // The neurons of `slots` live here.
   ScorerModel(const Config& config, const std::vector<uint32_t>& slots);
@@ -38,10 +39,10 @@ class ScorerModel {
   // Local rows with a neuron.
   const std::vector<uint32_t>& rows() const { return rows_; }
 
-  // The columns as ActiveSetBuilder orders them: labels, hits, `popular`, then draws. `own_only`:
-  // sharing = sample, otherwise every certain column is every sample's.
-  void SetBatch(std::vector<ScorerSample> samples, const std::vector<uint32_t>& popular,
-                const std::vector<uint32_t>& draws, bool own_only);
+  // The columns: labels, hits, then draws. `own_only`: sharing = sample, otherwise every label is
+  // every sample's column, and there are no hits.
+  void SetBatch(std::vector<ScorerSample> samples, const std::vector<uint32_t>& draws,
+                bool own_only);
 
   // One forward and backward pass of the scorer under test over this batch, from the initial
   // weights, in the precision of `config`.
@@ -68,8 +69,7 @@ class ScorerModel {
 
   AllParameters InitialParameters() const;
 
-  // What a sample is scored against: row -> how many neurons it stands for. Its own neurons stand
-  // for themselves, and the draws that are not among them for all others that live here.
+  // What a sample is scored against: row -> how many neurons it stands for.
   std::map<uint32_t, double> WeightsOf(size_t i) const;
 
   double Logit(const AllParameters& w, size_t i, uint32_t row) const;
@@ -85,7 +85,7 @@ class ScorerModel {
   std::vector<uint32_t> rows_;
   std::vector<ScorerSample> samples_;
   std::set<uint32_t> draws_;
-  std::set<uint32_t> certain_;
+  std::set<uint32_t> labels_;
   bool own_only_ = false;
   ActiveColumns columns_;
   Matrix hidden_;

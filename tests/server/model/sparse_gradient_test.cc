@@ -53,7 +53,7 @@ Gradients GradientsOf(const Config& config, uint32_t shards, uint64_t seed) {
     layers.push_back(
         std::make_unique<OutputLayer>(config, slots[s], Purpose::kTraining, BestKernels()));
     layers[s]->layer().Initialise(5, 1.0f, kNeurons);
-    replies.push_back(layers[s]->Query(query, {seed, kNeurons}, &random, &batches[s]));
+    replies.push_back(layers[s]->Query(query, {seed, kNeurons}, &batches[s]));
   }
   const std::vector<float> normalisers = LogNormaliser(MergeActive(replies));
   Gradients result;

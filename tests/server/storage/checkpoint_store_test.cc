@@ -129,7 +129,7 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
   const auto base = (*shards)->BaseFor(own, 401 + 20000);
   REQUIRE(base.ok());
   CHECK(base->slots == all);
-  Executor executor(saver.config, 1000, own, 0, Purpose::kTraining, BestKernels());
+  Executor executor(saver.config, 1000, own, Purpose::kTraining, BestKernels());
   REQUIRE((*shards)->Restore(&executor, *base).ok());
   CheckpointStore store({"server-0000000000000002"}, *base);
   const CheckpointDone done =
@@ -138,11 +138,11 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
   REQUIRE(done.error == "");
   CHECK(done.written_bytes * 50 <= full.bytes);
   // It has the rows of its slots and no others.
-  Executor again(saver.config, 1000, own, 0, Purpose::kTraining, BestKernels());
+  Executor again(saver.config, 1000, own, Purpose::kTraining, BestKernels());
   const auto half = CheckpointShards::Open(saver.Path(2));
   REQUIRE(half.ok());
   CHECK((*half)->Restore(&again).ok());
-  Executor other(saver.config, 1000, std::vector<SlotId>(all.begin() + 4, all.end()), 0,
+  Executor other(saver.config, 1000, std::vector<SlotId>(all.begin() + 4, all.end()),
                  Purpose::kTraining, BestKernels());
   CHECK_FALSE((*half)->Restore(&other).ok());
 }
@@ -172,7 +172,7 @@ TEST_CASE("a restored server does not go on from a shard that has few of an exec
   CheckpointSource whole(saver.Path(1), {some, {all.begin() + 4, all.end()}}, 401 + 20000);
   CheckpointSource part(saver.Path(1), {{all.front(), {77}}}, 401 + 20000);
   for (CheckpointSource* source : {&whole, &part}) {
-    Executor executor(saver.config, 1000, some, 0, Purpose::kTraining, BestKernels());
+    Executor executor(saver.config, 1000, some, Purpose::kTraining, BestKernels());
     REQUIRE(source->Load(&executor).ok());
   }
   CHECK(whole.base().directory == saver.Path(1) + "/" + ShardName(1, 0));

@@ -33,8 +33,8 @@ LocalCluster::LocalCluster(const Config& config, uint64_t train_samples,
     const auto divided = DivideSlots(SlotsOf(plan_, {s}), config.cluster, executors[s]);
     servers_.emplace_back();
     for (uint32_t e = 0; e < executors[s]; ++e) {
-      servers_[s].push_back(std::make_unique<Executor>(
-          config, train_samples, divided[e], s * 4096 + e, Purpose::kTraining, BestKernels()));
+      servers_[s].push_back(std::make_unique<Executor>(config, train_samples, divided[e],
+                                                       Purpose::kTraining, BestKernels()));
       LimitMemory(config, servers_[s].back().get());
       if (initialise) servers_[s].back()->Initialise();
     }

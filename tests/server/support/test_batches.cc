@@ -9,7 +9,6 @@ Config SmallConfig(uint32_t features, uint32_t labels, uint32_t hidden) {
   config.model.hidden = hidden;
   config.model.active = ActiveSet::kAll;
   config.model.input_init = 0.3f;
-  config.model.popular = 0;
   config.train.warmup_batches = 0;
   config.train.decay = Decay::kNone;
   config.train.optimizer = OptimizerKind::kSgd;

@@ -12,7 +12,7 @@ std::vector<RunKind> AllRunKinds() {
   std::vector<RunKind> kinds;
   for (const auto optimizer : {OptimizerKind::kAdaGrad, OptimizerKind::kAdam}) {
     for (const bool bf16 : {false, true}) {
-      for (const auto active : {ActiveSet::kSampled, ActiveSet::kLsh, ActiveSet::kMass}) {
+      for (const auto active : {ActiveSet::kLsh, ActiveSet::kMass}) {
         for (const bool synchronous : {false, true}) {
           for (const bool tier : {false, true}) {
             kinds.push_back({optimizer, bf16, active, synchronous, tier});
@@ -29,8 +29,6 @@ Config RunConfig(const RunKind& kind) {
   config.model.active = kind.active;
   config.model.negatives = 80;
   config.model.candidates = 6;
-  config.model.uniform = 60;
-  config.model.popular = 20;
   config.hash.k = 2;
   config.hash.tables = 5;
   config.train.optimizer = kind.optimizer;

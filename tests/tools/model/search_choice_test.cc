@@ -74,7 +74,7 @@ TEST_CASE("search choice: names") {
   CHECK(SearchByName("best") == std::nullopt);
   CHECK(SearchNames() == "exact|scan|lsh");
   ModelConfig model;
-  model.active = ActiveSet::kSampled;
+  model.active = ActiveSet::kMass;
   CHECK(SearchesOf(model) == std::vector{kExact, kScan});
   model.active = ActiveSet::kLsh;
   CHECK(SearchesOf(model) == std::vector{kExact, kScan, kLsh});

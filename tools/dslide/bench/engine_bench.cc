@@ -76,7 +76,7 @@ class Engine {
         DivideSlots(AllSlots(config_.cluster), config_.cluster, options.threads);
     executors_.resize(options.threads);
     pool_ = std::make_unique<ExecutorPool>(options.threads, [&, split](uint32_t i) {
-      auto executor = std::make_unique<Executor>(config_, samples_, split[i], i, Purpose::kTraining,
+      auto executor = std::make_unique<Executor>(config_, samples_, split[i], Purpose::kTraining,
                                                  BestKernels());
       executor->Initialise();
       executors_[i] = executor.get();

@@ -21,13 +21,12 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 Overrides OverridesFrom(const ParsedArguments& arguments) {
-  Overrides overrides = {"model.popular=0", "train.probe_samples=0"};
+  Overrides overrides = {"train.probe_samples=0"};
   for (const auto& [option, key] : {std::pair{"hidden", "model.hidden"},
                                     {"batch", "train.batch"},
                                     {"active", "model.active"},
                                     {"negatives", "model.negatives"},
                                     {"candidates", "model.candidates"},
-                                    {"uniform", "model.uniform"},
                                     {"precision", "model.precision"},
                                     {"optimizer", "train.optimizer"}}) {
     overrides.push_back(fmt::format("{}={}", key, arguments.Get(option)));
@@ -90,7 +89,6 @@ OrderedJson Settings(const EngineBenchOptions& options) {
   const ActiveSet active = options.config.model.active;
   if (DrawsByMass(options.config.model)) names.push_back("model.negatives");
   if (active == ActiveSet::kLsh) names.insert(names.end(), {"model.sharing", "model.candidates"});
-  if (active == ActiveSet::kSampled) names.push_back("model.uniform");
   for (const char* name : names) {
     json[name] = FindConfigKey(name)->field.format(options.config);
   }
@@ -234,10 +232,9 @@ int BenchCommand(int argc, char** argv) {
   line.Option("labels", "N", "output neurons", "670000");
   line.Option("hidden", "H", "hidden units", "128");
   line.Option("batch", "B", "samples per batch", "256");
-  line.Option("active", "mass|lsh|sampled|all", "neurons computed", "mass");
+  line.Option("active", "mass|lsh|all", "neurons computed", "mass");
   line.Option("negatives", "R", "mass, lsh: neurons drawn by mass per batch", "2500");
   line.Option("candidates", "C", "lsh: hash candidates per sample", "20");
-  line.Option("uniform", "R", "sampled: uniform negatives per batch", "2000");
   line.Option("features-per-sample", "F", "features per sample", "75");
   line.Option("labels-per-sample", "L", "labels per sample", "5");
   line.Option("threads", "T", "executors", std::to_string(CoresOfThisMachine()));

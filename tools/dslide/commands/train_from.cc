@@ -68,8 +68,7 @@ Status CheckEmpty(const std::string& directory) {
 
 // What was lowered to the earlier data may be as by default again.
 void RaiseToDefaults(ModelConfig* model) {
-  for (uint32_t ModelConfig::*key : {&ModelConfig::candidates, &ModelConfig::popular,
-                                     &ModelConfig::uniform, &ModelConfig::negatives}) {
+  for (uint32_t ModelConfig::*key : {&ModelConfig::candidates, &ModelConfig::negatives}) {
     if (model->*key == model->labels) model->*key = std::max(model->*key, ModelConfig().*key);
   }
 }

@@ -112,8 +112,7 @@ Status LoadEarlierRows(const EarlierModel& from, const Config& config, Executor*
       if (is_behind) id = config.model.features + (id - features);
       Layer& layer =
           key->layer == LayerKind::kInput ? executor->input().layer() : executor->output().layer();
-      DSLIDE_CHECK(at.value().size() >= layer.RowBytes());
-      layer.LoadRow(layer.map().Local(id), at.value().data());  // without the hash codes
+      layer.LoadRow(layer.map().Local(id), at.value());  // without the hash codes
       if (++rows % kRowsBetweenQuestions == 0 && stopped()) return WasStopped();
     }
     DSLIDE_RETURN_IF_ERROR(at.status());
@@ -306,7 +305,7 @@ Result<ManifestShard> WriteGrownShard(const EarlierModel& from, const Config& co
   const auto content = (*shards)->CheckContent(from.config);
   DSLIDE_RETURN_IF_ERROR(content);
   const ModelConfig& model = config.model;
-  Executor executor(config, 1, AllSlots(config.cluster), 0, Purpose::kTraining, BestKernels());
+  Executor executor(config, 1, AllSlots(config.cluster), Purpose::kTraining, BestKernels());
   Layer& output = executor.output().layer();
   executor.input().Initialise(config);
   output.Initialise(config.common.seed, model.output_init, model.labels);

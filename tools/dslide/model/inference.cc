@@ -138,7 +138,7 @@ Result<std::unique_ptr<Inference>> Inference::LoadCheckpoint(const std::string& 
   const uint32_t executors = std::min(CoresOfThisMachine(), c.cluster.slots);
   const auto divided = DivideSlots(AllSlots(c.cluster), c.cluster, executors);
   model->pool_ = std::make_unique<ExecutorPool>(executors, [&c, divided](uint32_t i) {
-    return std::make_unique<Executor>(c, 1, divided[i], i, Purpose::kInference, BestKernels());
+    return std::make_unique<Executor>(c, 1, divided[i], Purpose::kInference, BestKernels());
   });
   const auto shards = CheckpointShards::Open(model->directory_);
   DSLIDE_RETURN_IF_ERROR(shards);

@@ -186,7 +186,7 @@ EngineBenchOptions OptionsFor(const Calibration& calibration, uint32_t epoch) {
     };
     model.features = fewer(model.features);
     model.labels = fewer(model.labels);
-    for (uint32_t* most : {&model.candidates, &model.popular, &model.uniform, &model.negatives}) {
+    for (uint32_t* most : {&model.candidates, &model.negatives}) {
       *most = std::min(*most, model.labels);
     }
     for (LeaseBatch& batch : options.batches) {

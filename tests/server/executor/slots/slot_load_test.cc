@@ -179,7 +179,7 @@ TEST_CASE("the bytes of slots are those of their executor") {
   Config config = RunConfig();
   config.model.active = ActiveSet::kLsh;
   ResolveConfig(kFeatures, kLabels, &config);
-  Executor executor(config, 1000, AllSlots(config), 0, Purpose::kTraining, BestKernels());
+  Executor executor(config, 1000, AllSlots(config), Purpose::kTraining, BestKernels());
   const ExecutorLoad load = executor.TakeLoad();
   CHECK(load.slots.size() == config.cluster.slots);
   const uint64_t all = executor.MemoryBytes();

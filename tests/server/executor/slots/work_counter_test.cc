@@ -32,9 +32,8 @@ TEST_CASE_FIXTURE(Fixture, "a query counts its active rows, each with every samp
   query.hidden = Matrix(3, 4);
   query.labels.offsets = {0, 0, 0, 0};
   query.label_totals = {0, 0, 0};
-  Random random(1);
   OutputBatch batch;
-  (void)output.Query(query, {1}, &random, &batch);
+  (void)output.Query(query, {1}, &batch);
   counter.CountQuery(batch);
   CHECK(load.Of({0}).columns == 2);  // neurons 0 and 8
   CHECK(load.Of({0}).scores == 2 * 3);

@@ -9,12 +9,10 @@ namespace {
 
 ExecutorRecord SomeRecord() {
   ExecutorRecord record;
-  record.executor = 4097;
   record.slots = {{4}, SlotMap::kNoSlot, {2}, SlotMap::kNoSlot, {9}};
   record.committed = 0;
   record.hash = {3, {5, true, 77}};
   record.hashing = {2, 4};
-  record.popular = {{1.5f, -2.0f}, {3, 8}, 4, {0.25f, 9.0f, -1.0f}};
   record.applied.resize(2);
   record.applied[0].slots = {{2}, {4}};
   record.applied[0].batches[0].Add(100);
@@ -27,15 +25,10 @@ TEST_CASE("executor record: comes back as it was") {
   const ExecutorRecord record = SomeRecord();
   const auto back = ExecutorRecord::Decode(record.Encode());
   REQUIRE(back.ok());
-  CHECK(back->executor == record.executor);
   CHECK(back->slots == record.slots);
   CHECK(back->committed == record.committed);
   CHECK(back->hash == record.hash);
   CHECK(back->hashing == record.hashing);
-  CHECK(back->popular.mean == record.popular.mean);
-  CHECK(back->popular.rows == record.popular.rows);
-  CHECK(back->popular.next_slice == record.popular.next_slice);
-  CHECK(back->popular.scores == record.popular.scores);
   REQUIRE(back->applied.size() == 2);
   CHECK(back->applied[0].slots == record.applied[0].slots);
   CHECK(back->applied[0].batches == record.applied[0].batches);

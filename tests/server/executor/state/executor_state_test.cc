@@ -13,9 +13,9 @@ std::vector<std::unique_ptr<Executor>> Executors(const Config& config,
   const std::vector<SlotId> all = AllSlots(config);
   size_t begin = 0;
   for (const uint32_t count : slots) {
-    executors.push_back(std::make_unique<Executor>(
-        config, kRunSamples, std::span(all).subspan(begin, count),
-        static_cast<uint32_t>(executors.size()), Purpose::kTraining, BestKernels()));
+    executors.push_back(std::make_unique<Executor>(config, kRunSamples,
+                                                   std::span(all).subspan(begin, count),
+                                                   Purpose::kTraining, BestKernels()));
     LimitMemory(config, executors.back().get());
     begin += count;
   }
@@ -142,7 +142,7 @@ TEST_CASE("inference: weights without moments, all codes fresh, no record needed
   MemoryStore store;
   SaveAll(&saved, &store);
   store.records.clear();
-  Executor reader(config, kRunSamples, AllSlots(config), 0, Purpose::kInference, BestKernels());
+  Executor reader(config, kRunSamples, AllSlots(config), Purpose::kInference, BestKernels());
   REQUIRE(store.Load(&reader).ok());
   const SlotMap& map = reader.output().layer().map();
   for (uint32_t id = 0; id < config.model.labels; ++id) {
@@ -154,7 +154,7 @@ TEST_CASE("inference: weights without moments, all codes fresh, no record needed
 }
 
 std::string LoadError(const Config& config, const MemoryStore& store) {
-  Executor executor(config, kRunSamples, AllSlots(config), 0, Purpose::kTraining, BestKernels());
+  Executor executor(config, kRunSamples, AllSlots(config), Purpose::kTraining, BestKernels());
   const Status status = store.Load(&executor);
   return status.ok() ? "" : status.error().message;
 }
@@ -194,13 +194,44 @@ TEST_CASE("rows and records that do not fit are named") {
   fails_with(other, "damaged");
   auto record = ExecutorRecord::Decode(store.records[0]);
   REQUIRE(record.ok());
-  record->popular.next_slice = 16;
-  other.records[0] = record->Encode();
-  fails_with(other, "does not fit the model");
-  record = ExecutorRecord::Decode(store.records[0]);
   record->hash->build.table = 5;
   other.records[0] = record->Encode();
   fails_with(other, "does not fit the model");
+}
+
+TEST_CASE(
+    "rows that were stored without a mass are loaded, and are as neurons that were never active") {
+  const Config config = RunConfig({OptimizerKind::kAdaGrad, false, ActiveSet::kMass, false});
+  LocalCluster cluster(config, kRunSamples, {1});
+  TrainRun(&cluster, 0, 4);
+  MemoryStore store;
+  SaveAll(&cluster, &store);
+  const StoredRowKey key{LayerKind::kOutput, {3}, 5};
+  MemoryStore cut = store;
+  for (auto& [row, bytes] : cut.rows) {
+    if (row.layer == LayerKind::kOutput) bytes.resize(bytes.size() - sizeof(float));
+  }
+  Executor executor(config, kRunSamples, AllSlots(config), Purpose::kTraining, BestKernels());
+  const Status loaded = cut.Load(&executor);
+  REQUIRE_MESSAGE(loaded.ok(), loaded.error().message);
+  Layer& layer = executor.output().layer();
+  const Layer& trained = cluster.executors()[0]->output().layer();
+  std::vector<float> one(layer.dim()), other(layer.dim());
+  for (uint32_t row = 0; row < layer.map().rows(); ++row) {
+    CHECK(layer.mass(row) == 0);
+    layer.Gather({&row, 1}, one.data());
+    trained.Gather({&row, 1}, other.data());
+    CHECK(one == other);
+  }
+  cut.rows[key].pop_back();
+  CHECK(LoadError(config, cut)
+            .find("output row 5 of slot 3 does not fit the model: it is too short") !=
+        std::string::npos);
+  // An input row never had one.
+  store.rows[{LayerKind::kInput, {3}, 5}].resize(store.rows[{LayerKind::kInput, {3}, 5}].size() -
+                                                 sizeof(float));
+  CHECK(LoadError(config, store).find("input row 5 of slot 3 does not fit the model") !=
+        std::string::npos);
 }
 
 TEST_CASE("records of different steps are refused") {

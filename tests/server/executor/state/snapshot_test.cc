@@ -86,7 +86,7 @@ TEST_CASE("snapshots: the first has all rows, the next what changed or was not s
 
 TEST_CASE("snapshots: chunks have some 1 MB") {
   Config config = SmallConfig(1000, 2000, 256);
-  Executor executor(config, 100, AllSlots(config), 0, Purpose::kTraining, BestKernels());
+  Executor executor(config, 100, AllSlots(config), Purpose::kTraining, BestKernels());
   executor.Initialise();
   MemoryStore store;
   store.Save(&executor);
@@ -113,7 +113,7 @@ struct ManyRows {
     c.train.optimizer = OptimizerKind::kAdam;
     return c;
   }();
-  Executor executor{config, 100, AllSlots(config), 0, Purpose::kTraining, BestKernels()};
+  Executor executor{config, 100, AllSlots(config), Purpose::kTraining, BestKernels()};
   ManyRows() { executor.Initialise(); }
 
   Layer& layer() { return executor.output().layer(); }

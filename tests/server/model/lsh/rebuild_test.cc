@@ -164,7 +164,7 @@ TEST_CASE("after a rebuild the next snapshot has all codes, and whoever is resto
     save();
   }
   // For inference too.
-  Executor reader(config, kRunSamples, AllSlots(config), 0, Purpose::kInference, BestKernels());
+  Executor reader(config, kRunSamples, AllSlots(config), Purpose::kInference, BestKernels());
   REQUIRE(store.Load(&reader).ok());
   CHECK(AreTablesOf(&reader, config, {3, 1}));
 }
@@ -176,7 +176,7 @@ TEST_CASE("rows whose codes are by other functions are hashed, and stored again"
   Ask(cluster.executors()[1], kOther);
   TrainRun(&cluster, 0, kEnough);
   for (uint32_t i = 0; i < 2; ++i) store.Save(cluster.executors()[i], i);
-  Executor one(config, kRunSamples, AllSlots(config), 0, Purpose::kTraining, BestKernels());
+  Executor one(config, kRunSamples, AllSlots(config), Purpose::kTraining, BestKernels());
   REQUIRE(store.Load(&one).ok());
   one.AssumeStored();
   CHECK(one.output().hashing() == kOther);
@@ -184,7 +184,7 @@ TEST_CASE("rows whose codes are by other functions are hashed, and stored again"
   store.records.clear();
   store.Save(&one);
   CHECK(store.written().size() >= config.model.labels / 2);
-  Executor again(config, kRunSamples, AllSlots(config), 0, Purpose::kTraining, BestKernels());
+  Executor again(config, kRunSamples, AllSlots(config), Purpose::kTraining, BestKernels());
   REQUIRE(store.Load(&again).ok());
   CHECK(StateOf(&again) == StateOf(&one));
 }
@@ -220,7 +220,7 @@ TEST_CASE("records with functions that the model cannot have are refused") {
   const auto load = [&](const HashChoice& choice) {
     record->hashing = choice;
     store.records[0] = record->Encode();
-    Executor executor(config, kRunSamples, AllSlots(config), 0, Purpose::kTraining, BestKernels());
+    Executor executor(config, kRunSamples, AllSlots(config), Purpose::kTraining, BestKernels());
     return store.Load(&executor).ok();
   };
   CHECK(load({0, 2}));
