@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <tuple>
 #include <utility>
 
 #include "common/app/config_paths.h"
@@ -198,7 +197,6 @@ class Starter {
         run_->directory, options_.resume, options_.server_memory_mb, &inputs_, signals_);
     DSLIDE_RETURN_IF_ERROR(data);
     run_->data = *std::move(data);
-    DSLIDE_RETURN_IF_ERROR(CheckSizes());
     if (run_->data == nullptr) {
       PrintLine(
           {event::kRunFinished, fmt::format("{}: the stream has ended, {} trained", run_->directory,
@@ -214,19 +212,6 @@ class Starter {
     const bool given = options_.given.contains("train.decay");
     if (!given || !train.open_vocabulary || train.decay == Decay::kNone) return {};
     return BadInput("train.decay: a stream has no end; leave the key out, or set none");
-  }
-
-  // Refuses sizes that differ from those of the data.
-  Status CheckSizes() const {
-    if (inputs_.config.train.open_vocabulary) return {};
-    const ModelConfig &asked = options_.config.model, &model = inputs_.config.model;
-    for (const auto& [key, set, has] : {std::tuple("features", asked.features, model.features),
-                                        {"labels", asked.labels, model.labels}}) {
-      if (options_.resume || set == 0 || set == has) continue;
-      return BadInput(
-          fmt::format("model.{} = {}: the data has {}; leave the key out", key, set, has));
-    }
-    return {};
   }
 
   // Removes the ledger of an earlier life in which nothing counted.

@@ -399,8 +399,8 @@ void WorkerCore::TakeReply(uint64_t id, uint32_t server, Message reply) {
 // word alone must not.
 void WorkerCore::EndAsDiverged(const std::string& why) {
   const ErrorReply diverged{ErrorCode::kRefused,
-                            fmt::format("training diverged: {}; lower train.learning_rate or "
-                                        "train.dense_rate and go on from an earlier checkpoint",
+                            fmt::format("training diverged: {}; lower train.learning_rate and go "
+                                        "on from an earlier checkpoint",
                                         why)};
   Send(kScheduler, diverged);
   effects_.exit = Failed(diverged.text);

@@ -14,6 +14,7 @@
 
 #include "common/base/nearest.h"
 #include "common/config/config_keys.h"
+#include "common/config/retired_keys.h"
 
 namespace dslide {
 namespace {
@@ -143,6 +144,7 @@ Error CommandLine::UnknownOption(const std::string& given) const {
   size_t distance = nearest == nullptr ? 2 : std::min<size_t>(2, EditDistance(given, *nearest));
   const bool has_keys = Find("set") != nullptr && Find("help-config") != nullptr;
   for (const ConfigKey& key : ConfigKeys()) {
+    if (IsStoredKey(key.FullName())) continue;
     const size_t from_key = has_keys ? EditDistance(given, "--" + key.name) : distance;
     if (from_key >= distance) continue;
     distance = from_key;

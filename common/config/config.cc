@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,6 +49,7 @@ std::optional<std::string> SuggestKey(const std::string& unknown) {
   std::vector<std::string> full_names;
   std::vector<std::string> bare_names;
   for (const ConfigKey& key : ConfigKeys()) {
+    if (IsStoredKey(key.FullName())) continue;
     if (key.name == bare) return key.FullName();
     full_names.push_back(key.FullName());
     bare_names.push_back(key.name);
@@ -83,10 +85,10 @@ class Builder {
   Builder(const Config& base, Age age) : config_(base), age_(age) {}
 
   Status Set(const Assignment& assignment, std::string_view origin) {
-    if (const RetiredKey* retired = FindRetiredKey(assignment.name, assignment.value.text)) {
-      return SetRetired(assignment, *retired, origin);
-    }
     const ConfigKey* key = FindConfigKey(assignment.name);
+    const bool keeps_it = key != nullptr && IsStoredKey(assignment.name) && IsStored(origin);
+    const RetiredKey* retired = FindRetiredKey(assignment.name, assignment.value.text);
+    if (retired != nullptr && !keeps_it) return SetRetired(assignment, *retired, origin);
     if (key == nullptr) return UnknownKey(origin, assignment.name);
     const Field& field = key->field;
     const std::string& value = ValueFor(field, assignment.value);
@@ -137,6 +139,10 @@ class Builder {
   const std::vector<std::string>& without_effect() const { return without_effect_; }
 
  private:
+  // Whether the text from `origin` is a stored configuration.
+  bool IsStored(std::string_view origin) const {
+    return age_ == Age::kStored && origin != kCommandLine;
+  }
   Status SetRetired(const Assignment& assignment, const RetiredKey& retired,
                     std::string_view origin);
   Status CheckDenseLayers() const;
@@ -155,9 +161,11 @@ class Builder {
 
 Status Builder::SetRetired(const Assignment& assignment, const RetiredKey& retired,
                            std::string_view origin) {
-  const bool may_have = origin != kCommandLine && (age_ == Age::kStored || !retired.has_effect);
-  const std::string line = fmt::format("{}: {} = {}: this version does not have it", origin,
-                                       assignment.name, Printable(assignment.value.text));
+  const bool may_have = IsStored(origin) || (origin != kCommandLine && !retired.has_effect);
+  const bool is_known = FindConfigKey(assignment.name) != nullptr && retired.value.empty();
+  const std::string line =
+      fmt::format("{}: {} = {}: {}", origin, assignment.name, Printable(assignment.value.text),
+                  is_known ? "no setting" : "this version does not have it");
   if (!may_have) return BadInput(fmt::format("{}; {}", line, retired.remedy));
   if (!retired.replacement.empty()) {
     const size_t equals = retired.replacement.find('=');
@@ -265,11 +273,8 @@ Status Builder::CheckTogether() const {
   const HashConfig& hash = config_.hash;
   const uint32_t max_k = kMaxCodeBits / BitsPerHash(hash);
   if (hash.k > max_k) {
-    const bool dwta = hash.family == HashFamily::kDwta;
-    return Refuse(
-        "hash.k",
-        fmt::format("must be at most {}{}: a table has at most 2^{} buckets", max_k,
-                    dwta ? fmt::format(" with hash.bin = {}", hash.bin) : "", kMaxCodeBits));
+    return Refuse("hash.k", fmt::format("must be at most {}: a table has at most 2^{} buckets",
+                                        max_k, kMaxCodeBits));
   }
   if (config_.model.precision == Precision::kFp32 &&
       config_.train.moments == MomentPrecision::kBf16) {
@@ -418,13 +423,16 @@ Result<Config> Build(std::string_view text, std::string_view origin, const Overr
   return builder.config();
 }
 
-// Whether the file is the configuration that a run has stored: its ledger or summary lies beside
-// it.
+// Whether the file is the configuration that a run has stored: its ledger, checkpoints or summary
+// lie beside it.
 bool IsOfRun(const std::filesystem::path& path) {
   std::error_code error;
   return path.filename() == "config.ini" &&
-         (std::filesystem::exists(path.parent_path() / "ledger", error) ||
-          std::filesystem::exists(path.parent_path() / "summary.json", error));
+         std::ranges::any_of(
+             std::initializer_list<const char*>{"ledger", "checkpoint", "summary.json"},
+             [&](const char* beside) {
+               return std::filesystem::exists(path.parent_path() / beside, error);
+             });
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 //
 // Every process of a run works from the same effective configuration: the scheduler resolves
 // the automatic values from the data, and sends the text of FormatConfig() to every process that
-// joins.
+// joins. The run derives the values of stored keys (common/config/retired_keys.h), or they are
+// constants: users do not set them.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +83,7 @@ struct ModelConfig {
 struct HashConfig {
   HashFamily family = HashFamily::kDwta;
   uint32_t k = 0;        // hashes per table; 0: derived from N, at least 8 neurons per bucket
-  uint32_t tables = 24;  // L
+  uint32_t tables = 24;  // L; of 50 none had a better P@1 (schema/DECISIONS.md)
   uint32_t bin = 8;      // DWTA: coordinates a hash looks at; a power of two up to 16
 
   bool operator==(const HashConfig&) const = default;
@@ -124,7 +125,9 @@ struct TrainConfig {
   bool exclude_own_features = false;  // rank without label i if feature i is in the sample
   uint32_t unit_batches = 8;          // batches per work unit
   uint32_t batches_in_flight = 0;     // per worker; 0: adapts to the round trip
-  float dense_rate = 0.03f;  // of the learning rate: of the dense layers, which every batch changes
+  // The share of the learning rate that dense layers have, which every batch changes. 128,128 had
+  // its best P@1 with 0.03 (tools/bench/RESULTS.md, Deeper networks).
+  float dense_rate = 0.03f;
   uint32_t dense_batches = 4;  // asynchronous: begun with one copy of the dense layers, at most
   int32_t staleness = -1;      // -1: asynchronous; else steps that a batch may be ahead
   uint32_t target_batch = 0;   // samples per step if staleness >= 0; 0: train.batch

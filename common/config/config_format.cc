@@ -6,6 +6,7 @@
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
 #include "common/config/quoted.h"
+#include "common/config/retired_keys.h"
 
 namespace dslide {
 namespace {
@@ -56,6 +57,7 @@ std::string ConfigHelp() {
   std::string section;
   const Config defaults;
   for (const ConfigKey& key : ConfigKeys()) {
+    if (IsStoredKey(key.FullName())) continue;
     StartSection(key.section, &section, &text);
     text += "  " + KeyLine(key, defaults);
     text += fmt::format("      {} ({})\n{}", key.help, key.field.allowed, Notes(key));

@@ -35,7 +35,8 @@ struct ConfigKey {
   std::string FullName() const { return section + "." + name; }
 };
 
-// All keys, in file order, each section's keys together. Config{} has their defaults.
+// All keys, in file order, each section's keys together. Config{} has their defaults. Some are
+// stored keys (retired_keys.h), which users do not set.
 const std::vector<ConfigKey>& ConfigKeys();
 
 // The key called "section.name", or nullptr.
@@ -46,9 +47,9 @@ const ConfigKey* FindConfigKey(std::string_view full_name);
 Result<std::set<std::string>> GivenKeys(const std::string& path, const Overrides& overrides);
 
 // ResolveConfig() lowers model.candidates and negatives, cluster.slots and cluster.input_slots to
-// the number of labels or features, because a model cannot draw more neurons or fill more slots. It
-// lowers train.unit_batches to a divisor of a step. Returns a line for each of these keys that is
-// in `given` and differs between `asked` and `resolved`.
+// the number of labels or features, because a model cannot draw more neurons or fill more slots.
+// Returns a line for each of these keys that is in `given` and differs between `asked` and
+// `resolved`.
 std::vector<std::string> LoweredValues(const Config& asked, const Config& resolved,
                                        const std::set<std::string>& given);
 

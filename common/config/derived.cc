@@ -149,7 +149,7 @@ int32_t DerivedInputSlots(uint32_t slots) {
 }
 
 constexpr const char* kLoweredKeys[] = {"model.candidates", "model.negatives", "cluster.slots",
-                                        "cluster.input_slots", "train.unit_batches"};
+                                        "cluster.input_slots"};
 
 }  // namespace
 
@@ -254,14 +254,9 @@ std::vector<std::string> LoweredValues(const Config& asked, const Config& resolv
     const std::string before = key->field.format(asked), after = key->field.format(resolved);
     const bool left_open = before.starts_with('-');
     if (before == after || left_open || !given.contains(name)) continue;
-    const std::string why =
-        key->section == "train"
-            ? fmt::format(
-                  "whole units fill a step of {}",
-                  Plural(resolved.train.target_batch / resolved.train.batch, "batch", "batches"))
-            : fmt::format("the data has {} and {}", Plural(resolved.model.labels, "label"),
-                          Plural(resolved.model.features, "feature"));
-    lines.push_back(fmt::format("{} = {} is lowered to {}: {}", name, before, after, why));
+    lines.push_back(fmt::format("{} = {} is lowered to {}: the data has {} and {}", name, before,
+                                after, Plural(resolved.model.labels, "label"),
+                                Plural(resolved.model.features, "feature")));
   }
   return lines;
 }

@@ -9,24 +9,52 @@ constexpr bool kNoEffect = false;
 constexpr bool kEffect = true;
 constexpr bool kNearest = false;
 
+constexpr std::string_view kLeaveOut = "leave the key out";
+
 constexpr RetiredKey kRetiredKeys[] = {
+    {"hash.bin", "8", kNoEffect, "", kLeaveOut},
+    {"hash.bin", "", kEffect, "", kLeaveOut},
+    {"hash.tables", "24", kNoEffect, "", kLeaveOut},
+    {"hash.tables", "", kEffect, "", kLeaveOut},
+    {"model.activation", "", kNoEffect, "", "leave the key out; text.format decides it"},
     {"model.active", "sampled", kEffect, "model.active=mass", "use model.active = mass", kNearest},
-    {"model.popular", "", kNoEffect, "", "leave the key out"},
-    {"model.uniform", "", kNoEffect, "",
-     "leave the key out; model.active = mass draws model.negatives"},
-    {"model.tail", "weighted", kNoEffect, "", "leave the key out"},
+    {"model.features", "", kNoEffect, "", "leave the key out; the data decides it"},
+    {"model.input_init", "", kNoEffect, "", kLeaveOut},
+    {"model.labels", "", kNoEffect, "", "leave the key out; the data decides it"},
+    {"model.output_init", "", kNoEffect, "", kLeaveOut},
+    {"model.popular", "", kNoEffect, "", kLeaveOut},
+    {"model.products", "", kNoEffect, "", "use model.precision, which products follow"},
+    {"model.tail", "weighted", kNoEffect, "", kLeaveOut},
     {"model.tail", "none", kEffect, "",
      "leave the key out; neurons that are drawn always stand for the others"},
-    {"security.allow_plaintext", "false", kNoEffect, "", "leave the key out"},
+    {"model.uniform", "", kNoEffect, "",
+     "leave the key out; model.active = mass draws model.negatives"},
+    {"security.allow_plaintext", "false", kNoEffect, "", kLeaveOut},
     {"security.allow_plaintext", "true", kEffect, "security.encryption=trusted-network",
      "use security.encryption = trusted-network"},
-    {"train.race_share", "0", kNoEffect, "", "leave the key out"},
+    {"text.title_pairs", "true", kNoEffect, "", kLeaveOut},
+    {"text.title_pairs", "", kEffect, "", "use text.title = false"},
+    {"train.batches_in_flight", "0", kNoEffect, "", kLeaveOut},
+    {"train.batches_in_flight", "", kEffect, "", "leave the key out; a worker adapts the number"},
+    {"train.dense_rate", "0.03", kNoEffect, "", kLeaveOut},
+    {"train.dense_rate", "", kEffect, "", kLeaveOut},
+    {"train.moments", "", kNoEffect, "", "use model.precision, which moments follow"},
+    {"train.race_share", "0", kNoEffect, "", kLeaveOut},
     {"train.race_share", "", kEffect, "", "dslide tune tries settings as runs of their own"},
+    {"train.sparsify", "0.01", kNoEffect, "", kLeaveOut},
+    {"train.sparsify", "", kEffect, "", kLeaveOut},
+    {"train.unit_batches", "", kNoEffect, "", kLeaveOut},
 };
 
 }  // namespace
 
 std::span<const RetiredKey> RetiredKeys() { return kRetiredKeys; }
+
+bool IsStoredKey(std::string_view key) {
+  return std::ranges::any_of(kRetiredKeys, [&](const RetiredKey& retired) {
+    return retired.key == key && retired.value.empty();
+  });
+}
 
 const RetiredKey* FindRetiredKey(std::string_view key, std::string_view value) {
   const auto* const row = std::ranges::find_if(kRetiredKeys, [&](const RetiredKey& retired) {

@@ -3,6 +3,11 @@
 // except values without effect in a file, because it may be a copy of a run's. A key that is
 // removed from config_keys.cc gets a row in retired_keys.cc, and so does a value that a key no
 // longer has.
+//
+// A stored key is in both tables: the run derives it, or it is a constant of this version. Stored
+// configurations and the scheduler's set it, so that a resumed run keeps its value. Users do not:
+// it is not in the help, a new file's value is ignored if it may be that of a copied config.ini,
+// and every other one is refused.
 #pragma once
 
 #include <span>
@@ -21,6 +26,9 @@ struct RetiredKey {
 
 // All rows, those of one key together.
 std::span<const RetiredKey> RetiredKeys();
+
+// Whether `key` is a stored key, if config_keys.cc has it.
+bool IsStoredKey(std::string_view key);
 
 // The first row that applies, or nullptr.
 const RetiredKey* FindRetiredKey(std::string_view key, std::string_view value);

@@ -10,6 +10,7 @@
 
 #include "common/base/plural.h"
 #include "common/base/random.h"
+#include "common/config/stored_config.h"
 #include "common/text/format_1.h"
 #include "common/text/hashed_terms.h"
 #include "common/text/records/line_blocks.h"
@@ -464,7 +465,7 @@ Result<Preprocessor> Preprocessor::FromBytes(const std::string& bytes, const std
       vocabulary.blocks.size() != size) {
     return damaged();
   }
-  Result<Config> config = ParseConfig(stored.config()->string_view(), path);
+  Result<Config> config = ParseStoredConfig(stored.config()->string_view(), path);
   DSLIDE_RETURN_IF_ERROR(config);
   if (!ReadDataFormat(stored, &config->text)) return damaged();
   if (stored.stem_checksum() != StemChecksum(config->text, vocabulary.names, labels)) {

@@ -160,7 +160,7 @@ bool Intruder::Join(Role role, const std::string& name) {
       continue;
     }
     if (const auto* reply = std::get_if<JoinReply>(&*answer)) {
-      Result<Config> config = ParseConfig(reply->config, "the scheduler");
+      Result<Config> config = ParseSchedulersConfig(reply->config);
       if (config.ok()) config_ = *std::move(config);
       train_samples_ = reply->train_samples;
       beats_ = true;

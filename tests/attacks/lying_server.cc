@@ -102,7 +102,7 @@ class LyingServer {
     if (!message.ok()) return;
     if (const auto* access = std::get_if<AccessList>(&message->body)) access_.Set(*access);
     if (const auto* reply = std::get_if<JoinReply>(&message->body)) {
-      Result<Config> config = ParseConfig(reply->config, "the scheduler");
+      Result<Config> config = ParseSchedulersConfig(reply->config);
       if (config.ok()) config_ = *std::move(config);
       lives_++;
       envelope_.run = message->envelope.run;

@@ -185,7 +185,7 @@ TEST_CASE("a worker whose dense layers have diverged tells the scheduler, and en
   REQUIRE(told.size() == 1);
   CHECK(told[0].text ==
         "training diverged: batch 1.2.0: the dense layers give numbers that are out of range; "
-        "lower train.learning_rate or train.dense_rate and go on from an earlier checkpoint");
+        "lower train.learning_rate and go on from an earlier checkpoint");
   REQUIRE(f.last.exit.has_value());
   CHECK(f.last.exit->error().kind == ErrorKind::kFailed);
   CHECK(f.last.exit->error().message == told[0].text);

@@ -16,7 +16,7 @@ struct Cluster {
     const Arguments arguments = {"--config",  run->config(),
                                  "--run-dir", run->run_directory(),
                                  "--set",     "cluster.scheduler_bind=" + address,
-                                 "--set",     "train.batches_in_flight=1",
+                                 "--set",     "train.staleness=0",
                                  "--set",     "cluster.wire=bf16"};
     scheduler = run->Start("dslide-scheduler", With(arguments, settings));
     server = run->Start("dslide-server", {"--config", run->config(), "--scheduler", address});

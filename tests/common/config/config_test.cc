@@ -15,6 +15,8 @@
 #include "common/base/random.h"
 #include "common/config/config_keys.h"
 #include "common/config/limits.h"
+#include "common/config/retired_keys.h"
+#include "common/config/stored_config.h"
 #include "tests/common/config/parsed_config.h"
 
 namespace dslide {
@@ -228,7 +230,6 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
         "cluster.ini:2: model.loss = Softmax: must be softmax or sigmoid");
   CHECK(ErrorOf("[model]\nactive = lhs") ==
         "cluster.ini:2: model.active = lhs: must be auto, mass, lsh or all");
-  CHECK(ErrorOf("[hash]\nbin = 6") == "cluster.ini:2: hash.bin = 6: must be 2, 4, 8 or 16");
   CHECK(ErrorOf("[security]\nencryption = off") ==
         "cluster.ini:2: security.encryption = off: must be auto, always or trusted-network");
   CHECK(ErrorOf("[train]\nexclude_own_features = yes") ==
@@ -394,7 +395,7 @@ TEST_CASE("config: numbers are read strictly") {
                   bad);
   }
   for (const char* bad : {"nan", "inf", "-inf", "-0.1", "0.1x", "0,1", "1e-50", "1e50", ""}) {
-    CHECK_MESSAGE(ErrorOf(std::string("[model]\ninput_init = ") + bad) != "", bad);
+    CHECK_MESSAGE(ErrorOf(std::string("[train]\nlearning_rate = ") + bad) != "", bad);
   }
   CHECK(Parsed("[train]\nlearning_rate = 3e-3").train.learning_rate == 0.003f);
   CHECK(Parsed("[common]\nseed = 18446744073709551615").common.seed == UINT64_MAX);
@@ -414,8 +415,6 @@ TEST_CASE("config: checks across keys") {
         "cluster.ini:3: cluster.input_slots = 64: must be below cluster.slots = 64");
   CHECK(ErrorOf("[model]\nneurons = centroids\nloss = sigmoid\n") ==
         "cluster.ini:2: model.neurons = centroids: centroids need model.loss = softmax");
-  CHECK(ErrorOf("[model]\nactivation = linear\nhidden = 32,16") ==
-        "cluster.ini:2: model.activation = linear: linear goes with one number in model.hidden");
   CHECK(ErrorOf("[train]\nstaleness = 0\ntarget_batch = 65536") == "");
   CHECK(ErrorOf("[train]\nstaleness = 3") == "");
   CHECK(ErrorOf("[train]\nstaleness = 3\naudit = 0.02") ==
@@ -423,14 +422,8 @@ TEST_CASE("config: checks across keys") {
         "twice");
   CHECK(ErrorOf("[train]\nstaleness = 0\naudit = 0.02") == "");
   CHECK(ErrorOf("[hash]\nk = 6") ==
-        "cluster.ini:2: hash.k = 6: must be at most 5 with hash.bin = 8: a table has at most 2^15 "
-        "buckets");
-  CHECK(ErrorOf("[train]\nmoments = bf16\n[model]\nprecision = fp32") ==
-        "cluster.ini:2: train.moments = bf16: moments in bf16 need model.precision = bf16; auto "
-        "follows it");
-  CHECK(ErrorOf("[train]\nmoments = bf16") == "");
+        "cluster.ini:2: hash.k = 6: must be at most 5: a table has at most 2^15 buckets");
   CHECK(ErrorOf("[hash]\nk = 5") == "");
-  CHECK(ErrorOf("[hash]\nk = 3\nbin = 16") == "");
   CHECK(ErrorOf("[hash]\nk = 15\nfamily = simhash") == "");
   CHECK(ErrorOf("[hash]\nk = 16\nfamily = simhash") ==
         "cluster.ini:2: hash.k = 16: must be 0 to 15");
@@ -440,7 +433,7 @@ TEST_CASE("config: checks across keys") {
   // The origin is that of the key that is named, and an override may mend the file.
   CHECK(ErrorOf("", {"cluster.heartbeat_ms=60000"}) ==
         "default: cluster.lease_timeout_ms = 60000: must be above cluster.heartbeat_ms = 60000");
-  CHECK(ErrorOf("[hash]\nbin = 16\n", {"hash.k=7"}).starts_with("command line: hash.k = 7: "));
+  CHECK(ErrorOf("[hash]\nk = 4\n", {"hash.k=7"}).starts_with("command line: hash.k = 7: "));
   CHECK(ErrorOf("[train]\ntarget_batch = 512", {"train.staleness=0"}) == "");
 }
 
@@ -487,8 +480,10 @@ TEST_CASE("config: an error is one line, whatever the input") {
 TEST_CASE("config: written and read again it is the same") {
   for (const Config& config : {Config{}, UnusualConfig(), StreamConfig()}) {
     const std::string text = FormatConfig(config);
-    CHECK(Parsed(text) == config);
-    CHECK(FormatConfig(Parsed(text)) == text);
+    const Result<Config> read = ParseStoredConfig(text, "config.ini");
+    REQUIRE_MESSAGE(read.ok(), read.error().message);
+    CHECK(*read == config);
+    CHECK(FormatConfig(*read) == text);
   }
 }
 
@@ -522,7 +517,7 @@ TEST_CASE("config: what members know of a stream does not depend on how far it h
   CHECK(WithoutGrowth(grown) == config);
   CHECK(config.model.active == ActiveSet::kMass);
   CHECK(config.train.decay == Decay::kNone);
-  CHECK(Parsed(FormatConfig(config)) == config);
+  CHECK(*ParseStoredConfig(FormatConfig(config), "config.ini") == config);
 }
 
 TEST_CASE("config: the number of a stream's epochs is no number of epochs") {
@@ -639,8 +634,10 @@ TEST_CASE("config: what a resumed run keeps") {
 TEST_CASE("config: the help shows every key within 100 columns") {
   const std::string help = ConfigHelp();
   for (const ConfigKey& key : ConfigKeys()) {
+    if (IsStoredKey(key.FullName())) continue;
     CHECK_MESSAGE(help.find("\n  " + key.name + " =") != std::string::npos, key.FullName());
   }
+  CHECK(help.find("unit_batches") == std::string::npos);
   std::istringstream lines(help);
   for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(line.size() <= 100, line);
 }
@@ -682,7 +679,7 @@ TEST_CASE("config: dense layers that no message can have are refused") {
   CHECK(ErrorOf("[model]\nhidden = 8192,8192,8192\n[cluster]\nwire = fp32").find("MiB") !=
         std::string::npos);
   CHECK(RowsOfDenseLayers(Parsed("[model]\nhidden = 8,20,5").model) == 39);
-  CHECK(ErrorOf("[model]\nfeatures = 4294967295").find("model.features") != std::string::npos);
+  CHECK_FALSE(ParseStoredConfig("[model]\nfeatures = 4294967295\n", "manifest").ok());
 }
 
 TEST_CASE("config: the example files are valid") {
@@ -711,7 +708,7 @@ TEST_CASE("config: mutated files are read or refused, 20,000 times") {
     const size_t begin = random.Below(whole.size());
     std::string text = random.Below(4) == 0 ? whole : whole.substr(begin, random.Below(200));
     for (uint64_t edits = random.Below(6); edits > 0; --edits) Mutate(&random, &text);
-    const Result<Config> config = ParseConfig(text, "fuzz", {});
+    const Result<Config> config = ParseStoredConfig(text, "fuzz");
     if (!config.ok()) {
       REQUIRE(config.error().kind == ErrorKind::kBadInput);
       REQUIRE(config.error().message.starts_with("fuzz"));
@@ -720,7 +717,7 @@ TEST_CASE("config: mutated files are read or refused, 20,000 times") {
     }
     ++accepted;
     // What is accepted can be handed on.
-    const Result<Config> again = ParseConfig(FormatConfig(*config), "again", {});
+    const Result<Config> again = ParseStoredConfig(FormatConfig(*config), "again");
     REQUIRE_MESSAGE(again.ok(), text);
     REQUIRE(*again == *config);
   }

@@ -54,7 +54,7 @@ TEST_CASE("config: resolving") {
     Config again = config;
     ResolveConfig(c.d, c.n, &again);
     CHECK(again == config);
-    CHECK(Parsed(FormatConfig(config)) == config);
+    CHECK(*ParseStoredConfig(FormatConfig(config), "stored") == config);
 
     Config own;
     own.model.sharing = Sharing::kSample;
@@ -101,10 +101,9 @@ TEST_CASE("config: the derived rate follows hidden width and batch, K the width"
 }
 
 TEST_CASE("config: resolving keeps what the user chose") {
-  Config config = Parsed("[model]\nactive = lsh\noutput_init = 0.5\n[hash]\nk = 5\n");
+  Config config = Parsed("[model]\nactive = lsh\n[hash]\nk = 5\n");
   ResolveConfig(1000, 1000, &config);
   CHECK(config.model.active == ActiveSet::kLsh);
-  CHECK(config.model.output_init == 0.5f);
   CHECK(config.hash.k == 5);
 }
 
@@ -131,19 +130,13 @@ namespace {
 std::string ChosenValue(const ConfigKey& key) {
   static const std::map<std::string, std::string> values = {
       {"model.loss", "sigmoid"},
-      {"model.activation", "linear"},
       {"model.neurons", "learned"},
       {"model.active", "lsh"},
       {"model.sharing", "sample"},
       {"model.precision", "fp32"},
-      {"model.products", "fp32"},
-      {"model.input_init", "0.25"},
-      {"model.output_init", "0.25"},
       {"hash.family", "simhash"},
       {"hash.k", "3"},
-      {"hash.bin", "4"},
       {"train.optimizer", "adam"},
-      {"train.moments", "bf16"},
       {"train.decay", "cosine"},
       {"train.dropout_hidden", "0.3"},
       {"train.label_smoothing", "0.3"},
@@ -151,7 +144,6 @@ std::string ChosenValue(const ConfigKey& key) {
       {"train.learning_rate", "0.3"},
       {"train.batch", "40"},
       {"train.epochs", "3"},
-      {"train.unit_batches", "5"},
       {"train.audit", "0"},
       {"cluster.slots", "40"},
       {"cluster.input_slots", "9"},
@@ -203,12 +195,6 @@ TEST_CASE(
             "cluster.input_slots = 60 is lowered to 12: the data has 50 labels and 1000 features"});
   CHECK(LoweredValues(asked, resolved, {}).empty());  // nobody asked for the defaults
   CHECK(LoweredValues(resolved, resolved, given).empty());
-  asked = Parsed("[train]\nstaleness = 0\nbatch = 64\ntarget_batch = 128\nunit_batches = 5");
-  resolved = asked;
-  ResolveConfig(1000, 500, &resolved);
-  CHECK(LoweredValues(asked, resolved, {"train.unit_batches"}) ==
-        std::vector<std::string>{
-            "train.unit_batches = 5 is lowered to 1: whole units fill a step of 2 batches"});
 }
 
 TEST_CASE("config: words and sessions have linear hidden units and nothing left out") {
@@ -232,7 +218,8 @@ TEST_CASE("config: words and sessions have linear hidden units and nothing left 
   Config of_records;
   ResolveConfig(1000, 1000, &of_records);
   CHECK(of_records.model.activation == Activation::kRelu);
-  Config chosen = Parsed("[model]\nactivation = relu\n[text]\nformat = words\n");
+  Config chosen = Parsed("[text]\nformat = words\n");
+  chosen.model.activation = Activation::kRelu;  // of a stored run
   ResolveConfig(1000, 1000, &chosen);
   CHECK(chosen.model.activation == Activation::kRelu);
 }
@@ -403,7 +390,7 @@ TEST_CASE(
     Config config = Parsed(text);
     ResolveNormalize(median_length, &config.train);
     ResolveConfig(1000, 5000, &config);
-    Config again = Parsed(FormatConfig(config));
+    Config again = *ParseStoredConfig(FormatConfig(config), "stored");
     ResolveNormalize(77, &again.train);  // stored: it stays
     CHECK(again == config);
     return ValueDivisor(config.train);

@@ -21,15 +21,16 @@ std::string RefusalOf(const Result<Config>& config) {
   return config.error().message;
 }
 
-TEST_CASE("retired keys: every row is complete, and none hides a value of this version") {
+TEST_CASE("retired keys: every row is complete, and hides no value that users may set") {
   for (const RetiredKey& row : RetiredKeys()) {
     CAPTURE(row.key);
     CHECK_FALSE(row.remedy.empty());
-    // A key of this version loses single values only, and this version refuses these.
+    // A key that users set loses single values only, and this version refuses these.
     const ConfigKey* key = FindConfigKey(row.key);
     Config config;
-    if (key != nullptr) CHECK_FALSE(row.value.empty());
-    if (key != nullptr) CHECK_FALSE(key->field.parse(std::string(row.value), &config));
+    const bool is_set = key != nullptr && !IsStoredKey(row.key);
+    if (is_set) CHECK_FALSE(row.value.empty());
+    if (is_set) CHECK_FALSE(key->field.parse(std::string(row.value), &config));
     if (!row.replacement.empty()) CHECK(LoadConfig("", {std::string(row.replacement)}).ok());
     CHECK(FindRetiredKey(row.key, row.value) != nullptr);
   }
@@ -74,14 +75,13 @@ TEST_CASE("retired keys: a stored active set that is gone is the nearest, and a 
   REQUIRE_MESSAGE(config.ok(), config.error().message);
   CHECK(config->model.active == ActiveSet::kMass);
   CHECK(config->model.sharing == Sharing::kBatch);
-  CHECK(
-      lines ==
-      std::vector<std::string>{
-          "manifest:2: model.active = sampled: this version does not have it and uses "
-          "model.active=mass",
-          "manifest:4: model.tail = none: this version does not have it; leave the key out; neurons "
-          "that are drawn always stand for the others",
-          "model.sharing = sample: model.active = mass uses batch"});
+  CHECK(lines == std::vector<std::string>{
+                     "manifest:2: model.active = sampled: this version does not have it and uses "
+                     "model.active=mass",
+                     "manifest:4: model.tail = none: this version does not have it; leave the key "
+                     "out; neurons "
+                     "that are drawn always stand for the others",
+                     "model.sharing = sample: model.active = mass uses batch"});
   // No version had both.
   CHECK(RefusalOf(ParseStoredConfig("[model]\nactive = mass\nsharing = sample\n", "manifest"))
             .find("a batch shares its draws") != std::string::npos);
@@ -106,6 +106,25 @@ TEST_CASE("retired keys: a new configuration has none, except a copy of a run's 
   CHECK(RefusalOf(ParseConfig("", "cluster.ini", {"train.race_share=0"})) ==
         "command line: train.race_share = 0: this version does not have it; leave the key out");
   CHECK(ParseConfig("[train]\nrace_share = 0\n", "config.ini", {}).ok());
+}
+
+TEST_CASE("retired keys: a stored key keeps its stored value, and users do not set it") {
+  const char* text = "[hash]\nbin = 4\n[train]\nunit_batches = 3\n";
+  for (const Result<Config>& config :
+       {ParseStoredConfig(text, "manifest"), ParseSchedulersConfig(text)}) {
+    REQUIRE_MESSAGE(config.ok(), config.error().message);
+    CHECK(config->hash.bin == 4);
+    CHECK(config->train.unit_batches == 3);
+  }
+  CHECK(RefusalOf(ParseConfig("[hash]\nbin = 4\n", "cluster.ini", {})) ==
+        "cluster.ini:2: hash.bin = 4: no setting; leave the key out");
+  CHECK(RefusalOf(ParseConfig("", "cluster.ini", {"train.unit_batches=3"})) ==
+        "command line: train.unit_batches = 3: no setting; leave the key out");
+  // A file may be a copy of a run's, whose derived values are of other data.
+  const Result<Config> copy =
+      ParseConfig("[hash]\nbin = 8\n[train]\nunit_batches = 3\n", "config.ini", {});
+  REQUIRE(copy.ok());
+  CHECK(copy->train.unit_batches == TrainConfig().unit_batches);
 }
 
 TEST_CASE("retired keys: config.ini beside a ledger is a stored configuration") {

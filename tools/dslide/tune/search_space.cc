@@ -13,6 +13,7 @@
 #include "common/base/nearest.h"
 #include "common/base/random.h"
 #include "common/config/config_keys.h"
+#include "common/config/retired_keys.h"
 #include "common/config/small_text.h"
 
 namespace dslide {
@@ -28,9 +29,9 @@ constexpr char kWarmup[] = "train.warmup_batches";
 // Found by the data, not by trials, or without a meaning for the model.
 bool IsSearchable(const ConfigKey& key) {
   const std::string name = key.FullName();
-  for (const char* given :
-       {"model.features", "model.labels", "train.data", "train.test", "train.dev", "train.heldout",
-        "train.label_names", "common.log_level"}) {
+  if (IsStoredKey(name)) return false;
+  for (const char* given : {"train.data", "train.test", "train.dev", "train.heldout",
+                            "train.label_names", "common.log_level"}) {
     if (name == given) return false;
   }
   return key.section == "model" || key.section == "hash" || key.section == "train" ||
