@@ -36,8 +36,12 @@ struct BalanceSlot {
   uint32_t owner = kNoOwner;  // index into the owners; kNoOwner: has to be placed, sends nothing
 };
 
+// The busiest server's load over the mean, above which slots move. Equal servers with nothing to
+// balance stay at 1.02 (tools/bench/balance, control).
+inline constexpr double kBalanceThreshold = 1.15;
+
 struct BalanceOptions {
-  double threshold = 1.15;   // up to this imbalance nothing moves for balance alone
+  double threshold = kBalanceThreshold;  // up to this imbalance nothing moves for balance alone
   double goal = 1.05;        // imbalance that moves aim at; 1 <= goal <= threshold
   uint64_t byte_budget = 0;  // most bytes that the plan's moves send; 0: no limit
 };

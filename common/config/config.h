@@ -185,7 +185,6 @@ struct ClusterConfig {
   uint32_t takeover_s = 30;             // a dead server's slots go to the others after this time
   uint32_t scheduler_silence_s = 60;    // servers and workers leave after this time without it
   Balance balance = Balance::kAuto;     // in synchronous training only when servers come and go
-  float balance_threshold = 1.15f;      // slots move above this: busiest server's load / mean
   uint32_t move_mbit = 0;               // Mbit/s of moving slots that a server receives; 0: any
   uint32_t memory_mb = 0;          // for rows and tables; 0: 80 % of what the machine or cgroup has
   std::string disk_tier = "auto";  // a directory for rows without room there; auto: /var/tmp; off

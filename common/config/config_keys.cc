@@ -336,8 +336,6 @@ std::vector<ConfigKey> ClusterKeys() {
       {section, "balance",
        "auto: slots go to less busy servers; synchronous: only on join and leave",
        OneOf(kIn, &C::balance, {{"auto", Balance::kAuto}, {"off", Balance::kOff}})},
-      {section, "balance_threshold", "busiest server's load over the mean, above which slots move",
-       Number(kIn, &C::balance_threshold, 1.01f, 100.0f)},
       {section, "move_mbit", "Mbit/s that moving slots may take of a server's link; 0: any",
        Number(kIn, &C::move_mbit, 0, 1'000'000)},
       {section, "memory_mb",

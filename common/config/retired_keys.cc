@@ -12,6 +12,8 @@ constexpr bool kNearest = false;
 constexpr std::string_view kLeaveOut = "leave the key out";
 
 constexpr RetiredKey kRetiredKeys[] = {
+    {"cluster.balance_threshold", "1.15", kNoEffect, "", kLeaveOut},
+    {"cluster.balance_threshold", "", kEffect, "", "leave the key out; slots move above 1.15"},
     {"hash.bin", "8", kNoEffect, "", kLeaveOut},
     {"hash.bin", "", kEffect, "", kLeaveOut},
     {"hash.tables", "24", kNoEffect, "", kLeaveOut},

@@ -26,6 +26,7 @@ constexpr double kLargestWaveBytes = 256 << 20;
 constexpr double kStallGoalUs = 50'000;
 constexpr double kStallShare = 0.25;  // of what the batches in flight take, if that is more
 static_assert(kGoal < kRest);         // else slots that rest would move again
+static_assert(kRest < kBalanceThreshold);
 static_assert(kLeastWaveBytes < kLargestWaveBytes);
 
 bool AnyLeaves(const std::vector<bool>& leaving) {
@@ -62,20 +63,18 @@ double Balancer::Imbalance(const View& view) {
 }
 
 Balancer::Decision Balancer::Look(const View& view, int64_t now_ms) {
-  const double threshold = cluster_.balance_threshold;
   const bool measured = view.training && view.loads.CapacitiesMeasured(view.servers);
   const double imbalance = Imbalance(view);
-  if (!measured || imbalance <= std::min(kRest, threshold)) even_ms_ = now_ms;
+  if (!measured || imbalance <= kRest) even_ms_ = now_ms;
   const bool lasting =
-      imbalance > (1 + threshold) / 2 && now_ms - std::max(even_ms_, switched_ms_) >= kLastingMs;
+      imbalance > (1 + kBalanceThreshold) / 2 && now_ms - std::max(even_ms_, switched_ms_) >= kLastingMs;
   const BalancePlan plan = PlanWave(view, measured, lasting);
   if (plan.moves.empty()) return Rest(view, plan, lasting, now_ms);
 
   const bool must = AnyLeaves(view.leaving);
   if (!on() && !must) return {};
-  const double goal = std::min(kGoal, threshold);
   const auto unseen_ms = static_cast<double>(std::min(unseen_ms_, 2 * LookGapMs()));
-  lost_ms_ += std::max(0.0, 1 - goal / plan.before) * unseen_ms;
+  lost_ms_ += std::max(0.0, 1 - kGoal / plan.before) * unseen_ms;
   if (!must && lost_ms_ < last_stall_us_ / 1000 + kIdleShare * view.batch_ms) return {};
   if (!balancing_ && !must && ++unbalanced_looks_ < kLooks) return {};
   Decision decision;
@@ -84,8 +83,8 @@ Balancer::Decision Balancer::Look(const View& view, int64_t now_ms) {
         event::kSlotsMove,
         fmt::format("slots move: the busiest server's load over capacity is {:.2f} times the mean; "
                     "the goal is {:.2f}",
-                    plan.before, goal),
-        std::vector<EventField>{{"imbalance", plan.before}, {"goal", goal}});
+                    plan.before, kGoal),
+        std::vector<EventField>{{"imbalance", plan.before}, {"goal", kGoal}});
   }
   balancing_ = on();
   moved_ms_ = now_ms;
@@ -95,14 +94,13 @@ Balancer::Decision Balancer::Look(const View& view, int64_t now_ms) {
 
 // `lasting`: the load has been uneven for kLastingMs, so it is no noise.
 BalancePlan Balancer::PlanWave(const View& view, bool measured, bool lasting) const {
-  const double threshold = cluster_.balance_threshold;
   BalanceOptions options;
-  options.goal = std::min(kGoal, threshold);
+  options.goal = kGoal;
   options.byte_budget = WaveBytes(view);
   if (balancing_ || (ByLoad() && lasting)) {
-    options.threshold = std::min(kRest, threshold);
+    options.threshold = kRest;
   } else {
-    options.threshold = ByLoad() && measured ? threshold : kNever;
+    options.threshold = ByLoad() && measured ? kBalanceThreshold : kNever;
   }
   BalancePlan plan = PlanMoves(view, options);
   if (plan.moves.empty() && plan.obstacle == BalanceObstacle::kBudget) {
@@ -154,7 +152,7 @@ std::optional<Balancer::UnevenServer> Balancer::FindUneven(const View& view) con
     const double skew = view.loads.ExecutorSkew(server.incarnation);
     const auto tried = shared_at_skew_.find(server.incarnation);
     const double least = tried == shared_at_skew_.end() ? 0 : kWorse * tried->second;
-    if (skew < cluster_.balance_threshold || skew < least) continue;
+    if (skew < kBalanceThreshold || skew < least) continue;
     return UnevenServer{
         server.incarnation,
         skew,

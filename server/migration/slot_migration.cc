@@ -168,8 +168,8 @@ void SlotMigration::BeginSwitch(const Plan& before, const std::vector<SlotId>& h
 SlotMigration::Places SlotMigration::PlanInnerMoves(
     const std::vector<SlotId>& staying, const ServerSeat& seat,
     const std::map<SlotId, double>& slot_work) const {
-  const ClusterConfig& cluster = seat.config.cluster;
-  if (seat.executors == 1 || IsSynchronous(seat.config.train) || cluster.balance == Balance::kOff) {
+  if (seat.executors == 1 || IsSynchronous(seat.config.train) ||
+      seat.config.cluster.balance == Balance::kOff) {
     return {};
   }
   std::vector<BalanceSlot> slots;
@@ -178,12 +178,9 @@ SlotMigration::Places SlotMigration::PlanInnerMoves(
     if (work == slot_work.end()) return {};  // not measured yet
     slots.push_back({work->second, 1, executor_of_[slot.value]});
   }
-  BalanceOptions options;
-  options.threshold = cluster.balance_threshold;
-  options.goal = std::min(options.goal, options.threshold);
   Places places;
   for (const SlotMove& move :
-       PlanBalance(std::vector<BalanceOwner>(seat.executors), slots, options).moves) {
+       PlanBalance(std::vector<BalanceOwner>(seat.executors), slots, BalanceOptions{}).moves) {
     places.emplace_back(staying[move.slot], move.to);
   }
   return places;

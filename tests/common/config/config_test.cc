@@ -130,7 +130,6 @@ Config UnusualConfig() {
                19,
                20,
                Balance::kOff,
-               1.25f,
                22,
                23,
                "/scratch",
@@ -242,8 +241,6 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
         "cluster.ini:2: train.label_smoothing = 1: must be auto, or 0 to 0.9");
   CHECK(ErrorOf("[cluster]\nbalance = on") ==
         "cluster.ini:2: cluster.balance = on: must be auto or off");
-  CHECK(ErrorOf("[cluster]\nbalance_threshold = 1") ==
-        "cluster.ini:2: cluster.balance_threshold = 1: must be 1.01 to 100");
   CHECK(ErrorOf("[cluster]\nscheduler_bind = 127.0.0.1:7700") ==
         "cluster.ini:2: cluster.scheduler_bind = 127.0.0.1:7700: must be tcp://host:port or "
         "ipc://path");

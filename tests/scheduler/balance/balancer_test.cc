@@ -201,9 +201,7 @@ TEST_CASE("slots move until the load is even after a server has joined, then res
 }
 
 TEST_CASE("executors that share a server's work badly get another plan, once for a skew") {
-  Config config = AutoConfig();
-  config.cluster.balance_threshold = 1.3f;
-  BalancerRun calm(config);
+  BalancerRun calm;
   calm.Report(0, 30, 10, {0.6f, 0.6f});
   calm.Report(1, 20, 20, {0.6f, 0.6f});
   const Balancer::Decision decision = calm.Look(60000);

@@ -220,10 +220,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a plan whose slots are with no server of it is 
 }
 
 struct InnerMoves : ServerFixture {
-  InnerMoves() {
-    config.cluster.balance_threshold = 1.1f;
-    Load();
-  }
+  InnerMoves() { Load(); }
 };
 
 TEST_CASE_FIXTURE(InnerMoves, "moves: a slot of its own that cannot be read is asked for again") {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "common/balance/planner.h"
 #include "common/base/check.h"
 #include "common/config/config_keys.h"
 #include "common/run/dense_layers.h"
@@ -47,7 +48,7 @@ ExecutorSeconds SecondsAt(const PlannedServer& server, const Rates& rates) {
   return {of(rates.neurons, server.part.neurons), of(rates.input, server.part.input)};
 }
 
-// The balancer moves slots when the busiest server has more than cluster.balance_threshold of the
+// The balancer moves slots when the busiest server has more than kBalanceThreshold of the
 // mean load over capacity; then all are about as busy.
 // Returns whether slots move.
 bool Balance(const PlanInput& input, const std::vector<PlannedServer>& servers,
@@ -65,7 +66,7 @@ bool Balance(const PlanInput& input, const std::vector<PlannedServer>& servers,
   }
   if (executors == 0) return false;
   const double mean = work / executors;
-  if (most <= input.config.cluster.balance_threshold * mean) return false;
+  if (most <= kBalanceThreshold * mean) return false;
   for (ExecutorSeconds& at : *seconds) {
     const double load = at.neurons + at.input;
     if (load == 0) continue;
