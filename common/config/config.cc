@@ -137,6 +137,8 @@ class Builder {
   const Config& config() const { return config_; }
   // A line for each key that has another effect in this version, or none.
   const std::vector<std::string>& without_effect() const { return without_effect_; }
+  // Why this version must not train on with the configuration, if so.
+  const std::optional<Error>& obstacle() const { return obstacle_; }
 
  private:
   // Whether the text from `origin` is a stored configuration.
@@ -156,6 +158,7 @@ class Builder {
   Age age_;
   std::map<const ConfigKey*, std::string> origins_;
   std::vector<std::string> without_effect_;
+  std::optional<Error> obstacle_;
   bool has_replaced_ = false;  // a value by one that does not mean the same
 };
 
@@ -177,7 +180,12 @@ Status Builder::SetRetired(const Assignment& assignment, const RetiredKey& retir
                 {.text = std::string(retired.replacement.substr(equals + 1))}},
                origin);
   }
-  if (retired.has_effect) without_effect_.push_back(fmt::format("{}; {}", line, retired.remedy));
+  if (!retired.last_release.empty()) {
+    obstacle_ = BadInput(fmt::format("{}; release {} continues such a run", line,
+                                     retired.last_release));
+  } else if (retired.has_effect) {
+    without_effect_.push_back(fmt::format("{}; {}", line, retired.remedy));
+  }
   return {};
 }
 
@@ -419,7 +427,10 @@ Result<Config> Build(std::string_view text, std::string_view origin, const Overr
   builder.ExtendSchedule(kCommandLine);
   builder.ApplyEffort();
   DSLIDE_RETURN_IF_ERROR(builder.CheckTogether());
-  if (without_effect != nullptr) *without_effect = builder.without_effect();
+  if (without_effect != nullptr) {
+    if (builder.obstacle()) return *builder.obstacle();
+    *without_effect = builder.without_effect();
+  }
   return builder.config();
 }
 

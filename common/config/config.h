@@ -108,9 +108,6 @@ struct TrainConfig {
   uint32_t batch = 0;               // samples; 0: derived from their number
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;
   float learning_rate = 0.0f;                        // 0: derived from optimiser, H and batch
-  float beta1 = 0.9f;                                // Adam
-  float beta2 = 0.999f;                              // Adam
-  float epsilon = 1e-8f;                             // Adam, AdaGrad
   MomentPrecision moments = MomentPrecision::kAuto;  // Adam; auto: as model.precision
   uint32_t warmup_batches = 100;            // the rate rises linearly over these, a third at most
   Decay decay = Decay::kLinear;             // towards 0 at the end of the last epoch

@@ -8,6 +8,7 @@ namespace {
 constexpr bool kNoEffect = false;
 constexpr bool kEffect = true;
 constexpr bool kNearest = false;
+constexpr bool kSame = true;
 
 constexpr std::string_view kLeaveOut = "leave the key out";
 
@@ -38,8 +39,14 @@ constexpr RetiredKey kRetiredKeys[] = {
     {"text.title_pairs", "", kEffect, "", "use text.title = false"},
     {"train.batches_in_flight", "0", kNoEffect, "", kLeaveOut},
     {"train.batches_in_flight", "", kEffect, "", "leave the key out; a worker adapts the number"},
+    {"train.beta1", "0.9", kNoEffect, "", kLeaveOut},
+    {"train.beta1", "", kEffect, "", kLeaveOut, kSame, "0.1.0"},
+    {"train.beta2", "0.999", kNoEffect, "", kLeaveOut},
+    {"train.beta2", "", kEffect, "", kLeaveOut, kSame, "0.1.0"},
     {"train.dense_rate", "0.03", kNoEffect, "", kLeaveOut},
     {"train.dense_rate", "", kEffect, "", kLeaveOut},
+    {"train.epsilon", "1e-08", kNoEffect, "", kLeaveOut},
+    {"train.epsilon", "", kEffect, "", kLeaveOut, kSame, "0.1.0"},
     {"train.moments", "", kNoEffect, "", "use model.precision, which moments follow"},
     {"train.race_share", "0", kNoEffect, "", kLeaveOut},
     {"train.race_share", "", kEffect, "", "dslide tune tries settings as runs of their own"},

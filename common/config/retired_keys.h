@@ -22,6 +22,9 @@ struct RetiredKey {
   std::string_view replacement;  // "section.name=value" that is used for it; empty: none
   std::string_view remedy;       // for the user: what to use instead
   bool means_the_same = true;    // false: the replacement is only the nearest there is
+  // The last release that trains a run with it, which this version refuses to continue; empty: this
+  // version continues it.
+  std::string_view last_release = {};
 };
 
 // All rows, those of one key together.

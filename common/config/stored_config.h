@@ -14,7 +14,8 @@ namespace dslide {
 // version without train.normalize did not divide values, and one without train.heldout trained all
 // samples, so these keys are off if the text lacks them: their defaults would change the model.
 // Retired keys (retired_keys.h) have their old meaning where this version has it; *without_effect
-// gets a line, for the user, for each of the others.
+// gets a line, for the user, for each of the others. A caller that passes it is about to train on:
+// a value with which only an earlier release can is an error for it.
 Result<Config> ParseStoredConfig(std::string_view text, std::string_view origin,
                                  std::vector<std::string>* without_effect = nullptr);
 

@@ -41,9 +41,6 @@ void AdamVectors(const Kernels& kernels, size_t n, const AdamStep& step, const f
 Optimizer::Optimizer(const TrainConfig& config, const Kernels& kernels)
     : kernels_(kernels),
       kind_(config.optimizer),
-      beta1_(config.beta1),
-      beta2_(config.beta2),
-      epsilon_(config.epsilon),
       weight_decay_(config.weight_decay) {
   constexpr uint32_t kTabled = 4096;
   if (kind_ != OptimizerKind::kAdam) return;
@@ -52,7 +49,7 @@ Optimizer::Optimizer(const TrainConfig& config, const Kernels& kernels)
 
 Optimizer::Correction Optimizer::CorrectionAt(uint32_t t) const {
   if (t < corrections_.size()) return corrections_[t];
-  return {1.0 - std::pow(double{beta1_}, t), std::sqrt(1.0 - std::pow(double{beta2_}, t))};
+  return {1.0 - std::pow(double{kBeta1}, t), std::sqrt(1.0 - std::pow(double{kBeta2}, t))};
 }
 
 template <typename Weight, typename Moment>
@@ -81,11 +78,11 @@ void Optimizer::Adam(const Step& step, size_t dim, const RowOf<Weight, Moment>& 
                      uint32_t noise) const {
   const Correction correction = CorrectionAt(row.scalars->steps);
   const AdamStep adam{static_cast<float>(step.learning_rate * correction.second / correction.first),
-                      beta1_, beta2_, static_cast<float>(epsilon_ * correction.second)};
+                      kBeta1, kBeta2, static_cast<float>(kEpsilon * correction.second)};
   AdamVectors(kernels_, dim, adam, step.gradient, row, noise);
   RowScalars& s = *row.scalars;
-  s.moment1 = beta1_ * s.moment1 + (1 - beta1_) * step.bias_gradient;
-  s.moment2 = beta2_ * s.moment2 + (1 - beta2_) * step.bias_gradient * step.bias_gradient;
+  s.moment1 = kBeta1 * s.moment1 + (1 - kBeta1) * step.bias_gradient;
+  s.moment2 = kBeta2 * s.moment2 + (1 - kBeta2) * step.bias_gradient * step.bias_gradient;
   s.bias -= adam.step_size * s.moment1 / (std::sqrt(s.moment2) + adam.epsilon);
 }
 
@@ -95,7 +92,7 @@ void Optimizer::AdaGrad(const Step& step, size_t dim, const RowOf<Weight, Moment
   const float squares =
       kernels_.dot(dim, step.gradient, step.gradient) + step.bias_gradient * step.bias_gradient;
   row.scalars->moment2 += squares / static_cast<float>(dim + 1);
-  const float rate = step.learning_rate / (std::sqrt(row.scalars->moment2) + epsilon_);
+  const float rate = step.learning_rate / (std::sqrt(row.scalars->moment2) + kEpsilon);
   Add(kernels_, dim, -rate, step.gradient, row.weights, noise);
   row.scalars->bias -= rate * step.bias_gradient;
 }

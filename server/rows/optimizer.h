@@ -1,7 +1,8 @@
 // The update of one parameter row from its gradient.
 //
 // Lazy: only rows that a batch touched are updated, each with its own step count.
-//   Adam       Kingma & Ba, ICLR 2015, section 2; bias correction by the row's own count
+//   Adam       Kingma & Ba, ICLR 2015, section 2, with its constants; bias correction by the row's
+//              own count
 //   AdaGrad    row-wise: one accumulator per row of the mean squared gradient element
 //   SGD        w -= lr * g
 // Weight decay is decoupled (Loshchilov & Hutter, ICLR 2019) and leaves biases alone.
@@ -41,6 +42,10 @@ using RowView = RowOf<float, float>;
 
 class Optimizer {
  public:
+  static constexpr float kBeta1 = 0.9f;     // Adam: decay of the first moment
+  static constexpr float kBeta2 = 0.999f;   // Adam: decay of the second moment
+  static constexpr float kEpsilon = 1e-8f;  // Adam, AdaGrad: added to the denominator
+
   Optimizer(const TrainConfig& config, const Kernels& kernels);
 
   // Vectors of [dim] numbers per row beside the weights: 2 for Adam, else 0.
@@ -72,7 +77,7 @@ class Optimizer {
 
   const Kernels& kernels_;
   OptimizerKind kind_;
-  float beta1_, beta2_, epsilon_, weight_decay_;
+  float weight_decay_;
   std::vector<Correction> corrections_;  // [t] for the first steps; Adam only
 };
 

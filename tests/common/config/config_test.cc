@@ -71,9 +71,6 @@ Config UnusualConfig() {
   c.train.optimizer = OptimizerKind::kSgd;
   c.train.learning_rate = 1.17549435e-9f;
   c.train.moments = MomentPrecision::kFp32;
-  c.train.beta1 = 0.85f;
-  c.train.beta2 = 0.99f;
-  c.train.epsilon = 1e-15f;
   c.train.warmup_batches = 0;
   c.train.decay = Decay::kCosine;
   c.train.weight_decay = 0.01f;
@@ -531,7 +528,7 @@ TEST_CASE("config: the written form") {
   const std::string text = FormatConfig(Config{});
   CHECK(text.starts_with("[common]\nseed = 1\nlog_level = info\n\n[model]\nfeatures = 0\n"));
   CHECK(text.find("\noutput_init = 0\n") != std::string::npos);
-  CHECK(text.find("\nepsilon = 1e-08\n") != std::string::npos);
+  CHECK(text.find("\nsubsample = 0.0001\n") != std::string::npos);
   CHECK(text.find("\ndata =\n") != std::string::npos);
   CHECK(text.ends_with("\n[security]\nencryption = auto\n"));
 }

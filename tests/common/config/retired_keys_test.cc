@@ -108,6 +108,18 @@ TEST_CASE("retired keys: a new configuration has none, except a copy of a run's 
   CHECK(ParseConfig("[train]\nrace_share = 0\n", "config.ini", {}).ok());
 }
 
+TEST_CASE("retired keys: a run whose training this version would change is only read") {
+  const char* text = "[train]\nbeta1 = 0.85\n";
+  std::vector<std::string> lines;
+  CHECK(RefusalOf(ParseStoredConfig(text, "manifest", &lines)) ==
+        "manifest:2: train.beta1 = 0.85: this version does not have it; release 0.1.0 continues "
+        "such a run");
+  CHECK(ParseStoredConfig(text, "manifest").ok());  // for its predictions
+  CHECK(RefusalOf(ParseSchedulersConfig(text)).find("train.beta1 = 0.85") != std::string::npos);
+  CHECK(ParseStoredConfig("[train]\nbeta1 = 0.9\nepsilon = 1e-08\n", "manifest", &lines).ok());
+  CHECK(lines.empty());
+}
+
 TEST_CASE("retired keys: a stored key keeps its stored value, and users do not set it") {
   const char* text = "[hash]\nbin = 4\n[train]\nunit_batches = 3\n";
   for (const Result<Config>& config :

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "server/rows/optimizer.h"
+
 namespace dslide {
 
 namespace {
@@ -35,17 +37,17 @@ void DenseRow::Update(const TrainConfig& train, double rate, const std::vector<d
   for (size_t j = 0; j < w.size(); ++j) {
     const bool is_bias = j + 1 == w.size();
     if (decay && !is_bias) w[j] -= rate * train.weight_decay * w[j];
-    m[j] = train.beta1 * m[j] + (1 - double{train.beta1}) * g[j];
-    v[j] = train.beta2 * v[j] + (1 - double{train.beta2}) * g[j] * g[j];
+    m[j] = Optimizer::kBeta1 * m[j] + (1 - double{Optimizer::kBeta1}) * g[j];
+    v[j] = Optimizer::kBeta2 * v[j] + (1 - double{Optimizer::kBeta2}) * g[j] * g[j];
     switch (train.optimizer) {
       case OptimizerKind::kAdam: {
-        const double m_hat = m[j] / (1 - std::pow(double{train.beta1}, steps));
-        const double v_hat = v[j] / (1 - std::pow(double{train.beta2}, steps));
-        w[j] -= rate * m_hat / (std::sqrt(v_hat) + train.epsilon);
+        const double m_hat = m[j] / (1 - std::pow(double{Optimizer::kBeta1}, steps));
+        const double v_hat = v[j] / (1 - std::pow(double{Optimizer::kBeta2}, steps));
+        w[j] -= rate * m_hat / (std::sqrt(v_hat) + Optimizer::kEpsilon);
         break;
       }
       case OptimizerKind::kAdaGrad:
-        w[j] -= rate * g[j] / (std::sqrt(accumulator) + train.epsilon);
+        w[j] -= rate * g[j] / (std::sqrt(accumulator) + Optimizer::kEpsilon);
         break;
       case OptimizerKind::kSgd:
         w[j] -= rate * g[j];
