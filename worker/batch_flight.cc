@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/base/random.h"
+#include "common/config/limits.h"
 #include "common/config/schedule.h"
 #include "common/config/value_scale.h"
 #include "common/math/kernels.h"
@@ -182,15 +183,14 @@ Body BatchFlight::RequestFor(uint32_t server) const {
                           wants_dense_,
                           ticket_};
     case Stage::kQuery: {
-      const uint32_t every = config_.train.probe_batches;
       // With active = mass there is no scan to be spared.
       const bool mass = config_.model.active == ActiveSet::kMass;
-      const bool probe = every > 0 && (mass || number_ % every == 0);
+      const bool probe = mass || number_ % kProbedBatches == 0;
       return ActiveQuery{id(),
                          hidden_,
                          labels_[server],
                          label_totals_,
-                         probe ? config_.train.probe_samples : 0,
+                         probe ? kProbedSamples : 0,
                          only_server_,
                          !with_input_[server],
                          weights_,

@@ -125,13 +125,10 @@ struct TrainConfig {
   // The share of the learning rate that dense layers have, which every batch changes. 128,128 had
   // its best P@1 with 0.03 (tools/bench/RESULTS.md, Deeper networks).
   float dense_rate = 0.03f;
-  uint32_t dense_batches = 4;  // asynchronous: begun with one copy of the dense layers, at most
   int32_t staleness = -1;      // -1: asynchronous; else steps that a batch may be ahead
   uint32_t target_batch = 0;   // samples per step if staleness >= 0; 0: train.batch
   float audit = -1.0f;         // share of batches trained twice to compare; -1: by encryption
   uint32_t evaluate_samples = 4000;  // drawn at random after each epoch; all after the last
-  uint32_t probe_batches = 50;       // batches between measurements of active-set recall
-  uint32_t probe_samples = 16;       // samples of the batch it is measured on; 0: never
   uint32_t epoch_samples = 0;        // no key: of the stream's segment in progress; 0: no stream
 
   bool operator==(const TrainConfig&) const = default;

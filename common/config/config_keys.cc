@@ -197,9 +197,6 @@ std::vector<ConfigKey> TrainKeys() {
        Number(kIn, &T::batches_in_flight, 0, kMostBatchesInFlight)},
       {section, "dense_rate", "of the learning rate: that of the dense layers",
        Number(kIn, &T::dense_rate, 0.0f, 100.0f)},
-      {section, "dense_batches",
-       "asynchronous: batches that a worker begins with one copy of the dense layers",
-       Number(kIn, &T::dense_batches, 1, 1000)},
       {section, "staleness",
        "-1: asynchronous; 0: synchronous; more: a batch is at most so many steps ahead",
        Number(kIn, &T::staleness, -1, 1000), kKeepsSign},
@@ -210,10 +207,6 @@ std::vector<ConfigKey> TrainKeys() {
        AuditShare()},
       {section, "evaluate_samples", "test samples drawn after an epoch; the last is on all",
        Number(kIn, &T::evaluate_samples, 1, kMaxUint32)},
-      {section, "probe_batches", "batches from one measurement of active-set recall to the next",
-       Number(kIn, &T::probe_batches, 1, 1'000'000'000)},
-      {section, "probe_samples", "samples of the batch it is measured on; 0: never",
-       Number(kIn, &T::probe_samples, 0, 65536)},
   };
 }
 

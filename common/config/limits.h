@@ -67,6 +67,11 @@ inline constexpr size_t kMostOpenRequests = 2 * size_t{kMostBatchesInFlight};
 inline constexpr uint32_t kLeastHashBits = 10;
 inline constexpr uint32_t kMostHashBits = 30;
 
+// Active-set recall is measured on the first samples of a batch, where it takes a scan of all
+// neurons in one batch of kProbedBatches.
+inline constexpr uint32_t kProbedSamples = 16;
+inline constexpr uint32_t kProbedBatches = 50;
+
 // Bits of a bucket's index that one hash gives. REQUIRES hash.bin to be a power of two.
 uint32_t BitsPerHash(const HashConfig& hash);
 

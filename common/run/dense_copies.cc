@@ -12,9 +12,9 @@ std::shared_ptr<const DenseWeights> DenseCopies::For(const Use& use, const Train
     return same ? kept_->copy : nullptr;
   }
   if (IsSynchronous(train)) return kept_->use.step == use.step ? kept_->copy : nullptr;
-  const bool fresh = kept_->batches < train.dense_batches && now_us - kept_->since_us < kMostAgeUs;
+  const bool fresh = kept_->batches < kMostBatches && now_us - kept_->since_us < kMostAgeUs;
   // While the next copy is on its way others go on, up to as many again.
-  const bool waits = asking && kept_->batches < 2 * train.dense_batches;
+  const bool waits = asking && kept_->batches < 2 * kMostBatches;
   if (!fresh && !waits) return nullptr;
   kept_->batches++;
   return kept_->copy;

@@ -2,7 +2,7 @@
 // and which asks the servers for another one.
 //
 // Synchronous training: a copy is of one step, so all batches of a step are computed with the same.
-// Asynchronous training: a copy serves train.dense_batches batches, and no longer than kMostAgeUs.
+// Asynchronous training: a copy serves kMostBatches batches, and no longer than kMostAgeUs.
 // Evaluations: a copy is of one lease of one epoch. A worker that dies loses nothing with it.
 #pragma once
 
@@ -19,6 +19,7 @@ namespace dslide {
 class DenseCopies {
  public:
   static constexpr int64_t kMostAgeUs = 1'000'000;
+  static constexpr uint32_t kMostBatches = 4;
 
   // What a batch may share a copy with.
   struct Use {

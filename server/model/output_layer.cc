@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "common/base/check.h"
+#include "common/config/limits.h"
 #include "server/model/centroids.h"
 #include "server/model/dense_scorer.h"
 #include "server/model/list_scorer.h"
@@ -20,7 +21,6 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
       hash_seed_(SubSeed(config.common.seed, 0x4a5)),
       training_(purpose == Purpose::kTraining),
       synchronous_(IsSynchronous(config.train)),
-      most_probed_(config.train.probe_samples),
       rows_{Layer(
           LayerKind::kOutput, config,
           SlotMap(config.model.labels, config.cluster.slots, OutputSlots(config.cluster), slots),
@@ -101,7 +101,7 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Out
   reply.active_rows = static_cast<uint32_t>(batch->columns.rows.size());
   // What a worker asks for beyond what the run measures is not measured.
   const uint32_t probed =
-      draws.only_labels ? 0 : std::min({query.probe_samples, most_probed_, samples});
+      draws.only_labels ? 0 : std::min({query.probe_samples, kProbedSamples, samples});
   if (model_.active != ActiveSet::kMass) reply.probes = MeasureRecall(*batch, probed);
   scorer_->Score(batch, &reply);
   stats_.CountProducts(batch->values.size());

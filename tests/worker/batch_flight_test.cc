@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/config/limits.h"
 #include "common/run/combine.h"
 #include "common/run/slot_plan.h"
 
@@ -19,8 +20,6 @@ Config FlightConfig() {
   config.model.hidden = kHidden;
   config.train.dropout_hidden = 0.0f;
   config.cluster.slots = 4;
-  config.train.probe_batches = 10;
-  config.train.probe_samples = 3;
   ResolveConfig(kFeatures, kLabels, &config);
   return config;
 }
@@ -167,9 +166,9 @@ TEST_CASE("sigmoid losses are the servers' sums") {
 
 TEST_CASE("recall is measured every so many batches") {
   const Config config = FlightConfig();
-  BatchFlight flight(config, kPlan, Lease(), Batch(), 20);
+  BatchFlight flight(config, kPlan, Lease(), Batch(), 2 * kProbedBatches);
   TakeBoth(&flight, EmbedReply{Filled({})}, EmbedReply{Filled({})});
-  CHECK(std::get<ActiveQuery>(flight.RequestFor(0)).probe_samples == 3);
+  CHECK(std::get<ActiveQuery>(flight.RequestFor(0)).probe_samples == kProbedSamples);
   ActiveReply a = Statistics(0, 1, 0), b = a;
   a.probes = {{{0}, {2.0f}, {1}, {1}}};
   b.probes = {{{2, 3, 7}, {3.0f, 1.0f, 0.0f}, {1, 1, 0}, {0, 0, 0}}};
@@ -188,7 +187,7 @@ TEST_CASE("the error of the draws is measured in every batch") {
   config.model.active = ActiveSet::kMass;
   BatchFlight flight(config, kPlan, Lease(), Batch(), 21);
   TakeBoth(&flight, EmbedReply{Filled({})}, EmbedReply{Filled({})});
-  CHECK(std::get<ActiveQuery>(flight.RequestFor(0)).probe_samples == 3);
+  CHECK(std::get<ActiveQuery>(flight.RequestFor(0)).probe_samples == kProbedSamples);
   // Sums of 1 and 3 whose variances are 0.25 and 0.09 of their squares.
   ActiveReply a = Statistics(0, 1, 0), b = Statistics(0, 3, 0);
   a.tail_variance = {0.25f};
@@ -386,12 +385,12 @@ TEST_CASE(
   Config config = FlightConfig();
   config.model.loss = Loss::kSigmoid;
   config.train.dropout_hidden = 0.5f;
-  BatchFlight flight(config, kOnePlan, Lease(), Batch(), 20);
+  BatchFlight flight(config, kOnePlan, Lease(), Batch(), 2 * kProbedBatches);
   Matrix ones(3, kHidden);
   std::fill(ones.data.begin(), ones.data.end(), 1.0f);
   CHECK(*flight.Take(0, EmbedReply{ones}));
   const auto query = std::get<ActiveQuery>(flight.RequestFor(0));
-  CHECK(query.probe_samples == 3);
+  CHECK(query.probe_samples == kProbedSamples);
   ActiveReply active = Statistics(0, 1, 0);
   active.loss = {1, 2, 3};
   active.probes = {{{0, 2}, {2.0f, 1.0f}, {1, 0}, {1, 0}}};

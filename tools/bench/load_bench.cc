@@ -72,7 +72,6 @@ void TrainMix(benchmark::State& state, const Mix& mix, bool bf16) {
   config.model.negatives = mix.negatives;
   config.train.optimizer = bf16 ? OptimizerKind::kAdaGrad : OptimizerKind::kAdam;
   config.train.batch = mix.samples;
-  config.train.probe_samples = 0;
   config.train.dropout_hidden = 0;
   config.cluster.slots = 64;
   ResolveConfig(kFeatures, mix.neurons, &config);

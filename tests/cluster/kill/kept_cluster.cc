@@ -45,7 +45,7 @@ void KeptCluster::WriteConfig() const {
              kEpochs);
   file.print(
       "heldout = 0\nbatch = 64\nlearning_rate = 0.08\nwarmup_batches = 20\ndropout_hidden = 0\n");
-  file.print("evaluate_samples = 10\nprobe_samples = 0\n");
+  file.print("evaluate_samples = 10\n");
   if (options_.synchronous) file.print("staleness = 0\ntarget_batch = 256\n");
   file.print("[cluster]\nservers = {}\nworkers = {}\nexecutors = 1\nstatus_bind =\n", kServers,
              kWorkers);

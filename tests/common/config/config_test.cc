@@ -100,14 +100,11 @@ Config UnusualConfig() {
   c.train.exclude_own_features = true;
   c.train.unit_batches = 9;
   c.train.batches_in_flight = 5;
-  c.train.dense_batches = 9;
   c.train.dense_rate = 0.5f;
   c.train.staleness = 2;
   c.train.target_batch = 7;
   c.train.audit = 0.0f;
   c.train.evaluate_samples = 6;
-  c.train.probe_batches = 7;
-  c.train.probe_samples = 8;
   c.cluster = {2,
                0,
                5000,

@@ -6,6 +6,7 @@ namespace dslide::dense_copies_test {
 namespace {
 
 constexpr auto kTrain = LeaseKind::kTrain, kEvaluate = LeaseKind::kEvaluate;
+constexpr uint64_t kMost = DenseCopies::kMostBatches;
 
 std::shared_ptr<const DenseWeights> Copy() {
   ModelConfig model;
@@ -16,16 +17,19 @@ std::shared_ptr<const DenseWeights> Copy() {
 
 TEST_CASE("dense copies: asynchronous, a copy serves some batches and not for long") {
   TrainConfig train;
-  train.dense_batches = 3;
   DenseCopies copies;
   CHECK(copies.For({kTrain, 0, 1, 1}, train, false, 0) == nullptr);
   const auto copy = Copy();
   copies.Keep({kTrain, 0, 1, 1}, copy, 100);
-  for (uint64_t n = 0; n < 3; ++n) CHECK(copies.For({kTrain, n, 1, n}, train, false, 100) == copy);
-  CHECK(copies.For({kTrain, 3, 1, 3}, train, false, 100) == nullptr);
+  for (uint64_t n = 0; n < kMost; ++n) {
+    CHECK(copies.For({kTrain, n, 1, n}, train, false, 100) == copy);
+  }
+  CHECK(copies.For({kTrain, kMost, 1, kMost}, train, false, 100) == nullptr);
   // While another one is on its way, up to as many again.
-  for (uint64_t n = 0; n < 3; ++n) CHECK(copies.For({kTrain, n, 1, n}, train, true, 100) == copy);
-  CHECK(copies.For({kTrain, 3, 1, 3}, train, true, 100) == nullptr);
+  for (uint64_t n = 0; n < kMost; ++n) {
+    CHECK(copies.For({kTrain, n, 1, n}, train, true, 100) == copy);
+  }
+  CHECK(copies.For({kTrain, kMost, 1, kMost}, train, true, 100) == nullptr);
   copies.Keep({kTrain, 0, 1, 1}, copy, 100);
   CHECK(copies.For({kTrain, 0, 1, 1}, train, false, 99 + DenseCopies::kMostAgeUs) == copy);
   CHECK(copies.For({kTrain, 0, 1, 1}, train, false, 100 + DenseCopies::kMostAgeUs) == nullptr);
@@ -38,7 +42,6 @@ TEST_CASE(
     "dense copies: synchronous, a copy is of one step, however many batches and however old") {
   TrainConfig train;
   train.staleness = 0;
-  train.dense_batches = 1;
   DenseCopies copies;
   const auto copy = Copy();
   copies.Keep({kTrain, 7, 1, 1}, copy, 0);

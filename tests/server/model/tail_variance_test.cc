@@ -68,7 +68,6 @@ TEST_CASE("the tail's variance is that of the normaliser over draws") {
     Config config = SmallConfig(50, kNeurons, kHidden);
     config.model.active = active;
     config.model.negatives = 200;
-    config.train.probe_samples = kSamples;
     const Scatter scatter = ScatterOf(config);
     for (uint32_t i = 0; i < kSamples; ++i) {
       CAPTURE(i);
@@ -82,7 +81,6 @@ TEST_CASE("the tail's variance is that of the normaliser over draws") {
 TEST_CASE("the tail has no variance where every neuron is active") {
   Config config = SmallConfig(50, kNeurons, kHidden);
   config.model.active = ActiveSet::kAll;
-  config.train.probe_samples = 5;
   OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
   ActiveQuery query;
   query.hidden = Matrix(1, kHidden);

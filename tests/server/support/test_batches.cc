@@ -17,7 +17,6 @@ Config SmallConfig(uint32_t features, uint32_t labels, uint32_t hidden) {
   config.train.dropout_hidden = 0.0f;
   config.train.label_smoothing = 0.0f;
   config.train.sparsify = 0.0f;
-  config.train.probe_samples = 0;
   config.cluster.wire = Wire::kFp32;
   config.cluster.slots = 8;
   ResolveConfig(features, labels, &config);

@@ -55,8 +55,6 @@ void DrawTraining(Random* random, Config* config) {
   train.unit_batches = static_cast<uint32_t>(1 + random->Below(3));
   train.batches_in_flight = static_cast<uint32_t>(random->Below(5));
   train.evaluate_samples = 6;
-  train.probe_batches = 7;
-  train.probe_samples = 2;
   // Half of the variants are synchronous, most of these without staleness.
   train.staleness = static_cast<int32_t>(random->Below(6)) - 3;
   if (train.staleness < 0) train.staleness = -1;

@@ -22,7 +22,6 @@ Config Configured(int32_t staleness) {
   config.train.batch = 64;
   config.train.staleness = staleness;
   config.train.dropout_hidden = 0;
-  config.train.probe_batches = 0;
   ResolveConfig(kFeatures, kLabels, &config);
   return config;
 }

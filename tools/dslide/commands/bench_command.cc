@@ -21,7 +21,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 Overrides OverridesFrom(const ParsedArguments& arguments) {
-  Overrides overrides = {"train.probe_samples=0"};
+  Overrides overrides;
   for (const auto& [option, key] : {std::pair{"hidden", "model.hidden"},
                                     {"batch", "train.batch"},
                                     {"active", "model.active"},

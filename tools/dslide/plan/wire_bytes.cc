@@ -1,5 +1,6 @@
 #include "tools/dslide/plan/wire_bytes.h"
 
+#include "common/run/dense_copies.h"
 #include "common/run/dense_layers.h"
 #include "common/wire/wire_arrays.h"
 
@@ -87,7 +88,7 @@ MessageBytes BytesOfBatch(const Config& config, const DataShape& shape, const Ac
     if (rows > 0) {
       const WirePrecision weights =
           precision == WirePrecision::kInt8 ? WirePrecision::kBf16 : precision;
-      const double batches = synchronous ? 1 : config.train.dense_batches;  // with one copy
+      const double batches = synchronous ? 1 : DenseCopies::kMostBatches;  // with one copy
       bytes.embed_push += DenseBytes(rows, width, precision);
       bytes.embed_reply += DenseBytes(rows, width, weights) / batches;
     }
