@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/base/random.h"
 #include "common/config/limits.h"
 #include "common/config/schedule.h"
 #include "common/config/value_scale.h"
@@ -17,7 +16,6 @@
 namespace dslide {
 namespace {
 
-constexpr uint64_t kInputDropoutStream = 0xd0;
 constexpr float kEvaluationRecall = 0.99f;  // see TopKRequest
 
 // All replies, typed, in server order. REQUIRES that they hold a T each.
@@ -105,9 +103,7 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
     return plan_.slot_owner[range.SlotOf(id).value];
   };
   const SlotRange input = InputSlots(config_.cluster), neurons = OutputSlots(config_.cluster);
-  const float drop = kind_ == LeaseKind::kTrain ? config_.train.dropout_input : 0.0f;
-  const float divisor = (1.0f - drop) * ValueDivisor(config_.train);
-  Random random(SubSeed(SubSeed(config_.common.seed, kInputDropoutStream), number_));
+  const float divisor = ValueDivisor(config_.train);
   features_.resize(servers);
   labels_.resize(servers);
   for (uint32_t i = 0; i < samples_; ++i) {
@@ -118,7 +114,6 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
     const auto ids = batch.features.Ids(i);
     const auto values = batch.features.Values(i);
     for (size_t j = 0; j < ids.size(); ++j) {
-      if (drop > 0 && random.Uniform() < drop) continue;
       SparseRows& part = features_[owner(input, ids[j])];
       part.ids.push_back(ids[j]);
       // A value near the greatest float would become infinite.

@@ -114,7 +114,6 @@ struct TrainConfig {
   uint32_t schedule_epochs = 0;             // common/config/schedule.h; 0: train.epochs
   std::optional<uint32_t> cooldown_epochs;  // nullopt: held-out samples decide
   float weight_decay = 0.0f;             // decoupled (AdamW), a touched row loses lr * this share
-  float dropout_input = 0.0f;            // share of a sample's features left out
   std::optional<float> dropout_hidden;   // share of hidden units left out; DropoutHidden()
   std::optional<uint32_t> late_dropout;  // DropoutIn(); nullopt: held-out samples decide
   std::optional<float> label_smoothing;  // softmax: target mass spread evenly; LabelSmoothing()

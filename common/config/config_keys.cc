@@ -175,8 +175,6 @@ std::vector<ConfigKey> TrainKeys() {
        AutoOr(kIn, &T::cooldown_epochs, 0u, kMostEpochs)},
       {section, "weight_decay", "decoupled (AdamW): a touched row loses learning rate * this share",
        Number(kIn, &T::weight_decay, 0.0f, 10.0f)},
-      {section, "dropout_input", "share of a sample's features left out",
-       Number(kIn, &T::dropout_input, 0.0f, 0.95f)},
       {section, "dropout_hidden", "share of hidden units left out; auto: by the data 0.1, 0.5 or 0",
        AutoOr(kIn, &T::dropout_hidden, 0.0f, 0.95f)},
       {section, "late_dropout",

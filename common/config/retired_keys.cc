@@ -47,6 +47,8 @@ constexpr RetiredKey kRetiredKeys[] = {
     {"train.dense_batches", "", kEffect, "", kLeaveOut},
     {"train.dense_rate", "0.03", kNoEffect, "", kLeaveOut},
     {"train.dense_rate", "", kEffect, "", kLeaveOut},
+    {"train.dropout_input", "0", kNoEffect, "", kLeaveOut},
+    {"train.dropout_input", "", kEffect, "", "use train.dropout_hidden", kSame, "0.1.0"},
     {"train.epsilon", "1e-08", kNoEffect, "", kLeaveOut},
     {"train.epsilon", "", kEffect, "", kLeaveOut, kSame, "0.1.0"},
     {"train.moments", "", kNoEffect, "", "use model.precision, which moments follow"},

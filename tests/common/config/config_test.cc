@@ -74,7 +74,6 @@ Config UnusualConfig() {
   c.train.warmup_batches = 0;
   c.train.decay = Decay::kCosine;
   c.train.weight_decay = 0.01f;
-  c.train.dropout_input = 0.1f;
   c.train.dropout_hidden = 0.4f;
   c.train.sparsify = 0.25f;
   c.train.normalize = 30.5f;
@@ -227,8 +226,8 @@ TEST_CASE("config: errors name the file, the key, the value and what is allowed"
         "cluster.ini:2: security.encryption = off: must be auto, always or trusted-network");
   CHECK(ErrorOf("[train]\nexclude_own_features = yes") ==
         "cluster.ini:2: train.exclude_own_features = yes: must be true or false");
-  CHECK(ErrorOf("[train]\ndropout_input = 0.96") ==
-        "cluster.ini:2: train.dropout_input = 0.96: must be 0 to 0.95");
+  CHECK(ErrorOf("[train]\nweight_decay = 10.5") ==
+        "cluster.ini:2: train.weight_decay = 10.5: must be 0 to 10");
   CHECK(ErrorOf("[train]\naudit = -0.5") ==
         "cluster.ini:2: train.audit = -0.5: must be -1, or 0 to 1");
   CHECK(ErrorOf("[train]\nlabel_smoothing = 1") ==

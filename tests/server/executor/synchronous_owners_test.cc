@@ -91,7 +91,6 @@ TEST_CASE("synchronous: the number of servers and executors does not matter, wit
   config.train.learning_rate = 0.2f;
   config.train.label_smoothing = 0.1f;
   config.train.dropout_hidden = 0.2f;
-  config.train.dropout_input = 0.1f;
   config.train.weight_decay = 0.05f;
   CheckOwnersDoNotMatter(InBf16(config));
   config.cluster.input_slots = 2;  // some servers have rows of one layer only

@@ -117,7 +117,6 @@ void CheckBothPrecisions(const Config& config) {
 TEST_CASE("synchronous: the order of a step's batches does not matter, with all neurons active") {
   Config config = StepConfig(4);
   config.train.dropout_hidden = 0.2f;
-  config.train.dropout_input = 0.1f;
   config.train.weight_decay = 0.05f;
   config.train.optimizer = OptimizerKind::kAdaGrad;
   config.train.learning_rate = 0.1f;
