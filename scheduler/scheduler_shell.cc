@@ -83,8 +83,7 @@ SchedulerShell::SchedulerShell(std::unique_ptr<StartedRun> run)
                 {&core_, ledger_.get(), access_, &clock_, &terminal_, endpoint_->page()},
                 LabelNames(data_->training.preprocessor, core_.run().config),
                 std::move(run->earlier), std::move(run->contributions)),
-      hook_("checkpoint.hook", run->checkpoint.hook,
-            int64_t{1000} * run->checkpoint.hook_timeout_s),
+      hook_("checkpoint.hook", run->checkpoint.hook),
       stream_(data_->stream ? data_->stream->feeder.get() : nullptr),
       stream_ends_(data_->stream && data_->stream->ends) {
   if (!run->for_hook.empty()) hook_.Offer(run->for_hook);

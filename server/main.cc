@@ -93,7 +93,6 @@ Status Serve(const ParsedArguments& arguments) {
   options.disk_bytes = uint64_t{config->idle.disk_mb} << 20;
   DSLIDE_RETURN_IF_ERROR(SetTier(*config, &options));
   options.hook = config->checkpoint.shard_hook;
-  options.hook_timeout_ms = int64_t{1000} * config->checkpoint.hook_timeout_s;
   const bool is_safe = options.scheduler.curve.has_value() ||
                        config->security.encryption == Encryption::kTrustedNetwork;
   DSLIDE_RETURN_IF_ERROR(CheckBind(own_bind ? "--bind" : "cluster.server_bind", options.bind,

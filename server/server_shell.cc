@@ -99,7 +99,7 @@ ServerShell::ServerShell(NetContext* context, AccessListHolder* access, ServerCo
       workers_(std::move(workers)),
       scheduler_(std::move(scheduler)),
       scheduler_access_(std::move(scheduler_access)),
-      hook_("checkpoint.shard_hook", options.hook, options.hook_timeout_ms) {}
+      hook_("checkpoint.shard_hook", options.hook) {}
 
 Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
   // Until the scheduler has told whom to let in, it alone is let in: it looks who answers here.

@@ -28,7 +28,6 @@ struct ServerOptions {
   std::string tier_directory;  // for rows that memory has no room for; empty: nowhere
   uint64_t tier_bytes = 0;     // that they may take there
   std::string hook;            // checkpoint.shard_hook; empty: none
-  int64_t hook_timeout_ms = 0;
 };
 
 // Runs until the scheduler ends the run or a signal comes. One thread owns all sockets.

@@ -19,7 +19,8 @@ class CheckpointHook {
  public:
   static constexpr int64_t kFirstRetryMs = 5000;
   static constexpr int64_t kLastRetryMs = 600'000;
-  static constexpr int64_t kKillMs = 5000;  // from SIGTERM to SIGKILL
+  static constexpr int64_t kTimeoutMs = 600'000;  // a command may run, to copy a checkpoint
+  static constexpr int64_t kKillMs = 5000;        // from SIGTERM to SIGKILL
 
   struct Figures {
     uint32_t runs = 0;      // that have ended
@@ -31,7 +32,8 @@ class CheckpointHook {
   };
 
   // `setting` names it in lines. An empty command: no hook, and nothing below does anything.
-  CheckpointHook(std::string setting, std::string command, int64_t timeout_ms)
+  // `timeout_ms`: a command that runs for longer is ended, and has failed.
+  CheckpointHook(std::string setting, std::string command, int64_t timeout_ms = kTimeoutMs)
       : setting_(std::move(setting)), command_(std::move(command)), timeout_ms_(timeout_ms) {}
   CheckpointHook(const CheckpointHook&) = delete;
   CheckpointHook& operator=(const CheckpointHook&) = delete;

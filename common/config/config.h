@@ -193,7 +193,6 @@ struct CheckpointConfig {
   uint32_t quota_mb = 0;     // of the run directory and the checkpoints; 0: any
   std::string hook;          // shell command after each checkpoint; empty: none
   std::string shard_hook;    // the same on a server's machine, after its part
-  uint32_t hook_timeout_s = 600;
 
   bool operator==(const CheckpointConfig&) const = default;
 };
@@ -217,11 +216,9 @@ struct IdleConfig {
   bool given = false;                   // no key: whether any of them was set
   Priority priority = Priority::kIdle;  // of CPU and disk
   WeekHours hours;                      // for computing
-  WeekHours network_hours;              // for the network
   uint32_t cpu_share = 100;             // percent of a core's time
   uint32_t cores = 0;                   // CPUs that it may run on; 0: all
   uint32_t pause_cpu_percent = 25;      // CPU use of others above which it pauses; 0: never
-  uint32_t quiet_s = 5;                 // how long others use less before it goes on
   OnBattery on_battery = OnBattery::kPause;
   uint32_t upload_kbit = 0;        // kbit/s; 0: any
   uint32_t download_kbit = 0;      // kbit/s; 0: any

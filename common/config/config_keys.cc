@@ -350,8 +350,6 @@ std::vector<ConfigKey> CheckpointKeys() {
        ShellCommand(kIn, &C::hook)},
       {section, "shard_hook", "optional shell command on a server's machine, after its part",
        ShellCommand(kIn, &C::shard_hook), kFree, kServersOwn},
-      {section, "hook_timeout_s", "a hook that runs for longer is ended, and has failed",
-       Number(kIn, &C::hook_timeout_s, 1, kDayS), kFree, kServersOwn},
   };
 }
 
@@ -379,16 +377,12 @@ std::vector<ConfigKey> IdleKeys() {
        OneOf(kIn, &I::priority,
              {{"idle", Priority::kIdle}, {"low", Priority::kLow}, {"normal", Priority::kNormal}}),
        kFree, kServersOwn},
-      {section, "hours", "for computing", Hours(kIn, &I::hours)},
-      {section, "network_hours", "for the network, without which a worker cannot compute",
-       Hours(kIn, &I::network_hours)},
+      {section, "hours", "for computing and the network", Hours(kIn, &I::hours)},
       {section, "cpu_share", "percent of a core's time", Number(kIn, &I::cpu_share, 1, 100)},
       {section, "cores", "CPUs that the process may run on; 0: all",
        Number(kIn, &I::cores, 0, 4096), kFree, kServersOwn},
       {section, "pause_cpu_percent", "CPU use of others above which a worker pauses; 0: never",
        Number(kIn, &I::pause_cpu_percent, 0, 100)},
-      {section, "quiet_s", "how long others must use less before it goes on",
-       Number(kIn, &I::quiet_s, 0, kDayS)},
       {section, "on_battery", "whether a worker computes without mains",
        OneOf(kIn, &I::on_battery, {{"pause", OnBattery::kPause}, {"run", OnBattery::kRun}})},
       {section, "upload_kbit", "kbit/s that a worker sends, on average; 0: any",

@@ -13,12 +13,20 @@ constexpr bool kSame = true;
 constexpr std::string_view kLeaveOut = "leave the key out";
 
 constexpr RetiredKey kRetiredKeys[] = {
+    {"checkpoint.hook_timeout_s", "600", kNoEffect, "", kLeaveOut},
+    {"checkpoint.hook_timeout_s", "", kEffect, "",
+     "leave the key out; a hook may run for 600 s, `timeout 60 COMMAND` for less"},
     {"cluster.balance_threshold", "1.15", kNoEffect, "", kLeaveOut},
     {"cluster.balance_threshold", "", kEffect, "", "leave the key out; slots move above 1.15"},
     {"hash.bin", "8", kNoEffect, "", kLeaveOut},
     {"hash.bin", "", kEffect, "", kLeaveOut},
     {"hash.tables", "24", kNoEffect, "", kLeaveOut},
     {"hash.tables", "", kEffect, "", kLeaveOut},
+    {"idle.network_hours", "always", kNoEffect, "", kLeaveOut},
+    {"idle.network_hours", "", kEffect, "",
+     "set idle.hours to the hours that both have: a worker needs the network to compute"},
+    {"idle.quiet_s", "5", kNoEffect, "", kLeaveOut},
+    {"idle.quiet_s", "", kEffect, "", "leave the key out; a pause ends after 5 s of less use"},
     {"model.activation", "", kNoEffect, "", "leave the key out; text.format decides it"},
     {"model.active", "sampled", kEffect, "model.active=mass", "use model.active = mass", kNearest},
     {"model.features", "", kNoEffect, "", "leave the key out; the data decides it"},

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -48,14 +47,10 @@ int64_t IdlePolicy::EndOf(PauseReason reason, int64_t unix_s,
 }
 
 std::optional<IdleDecision> IdlePolicy::ByClock(int64_t unix_s) {
-  for (const auto& [hours, reason, name] :
-       {std::tuple(&rules_.hours, PauseReason::kHours, "idle.hours"),
-        std::tuple(&rules_.network_hours, PauseReason::kNetworkHours, "idle.network_hours")}) {
-    if (Contains(*hours, unix_s)) continue;
-    return Pause(reason, fmt::format("outside {} = {}", name, hours->text()),
-                 EndOf(reason, unix_s, [&] { return NextChange(*hours, unix_s); }));
-  }
-  return std::nullopt;
+  if (Contains(rules_.hours, unix_s)) return std::nullopt;
+  return Pause(PauseReason::kHours, "outside idle.hours = " + rules_.hours.text(),
+               EndOf(PauseReason::kHours, unix_s,
+                     [&] { return NextChange(rules_.hours, unix_s); }));
 }
 
 std::optional<IdleDecision> IdlePolicy::ByResources(const MachineSample& sample, int64_t unix_s) {
@@ -90,7 +85,7 @@ void IdlePolicy::LookAtOthers(const MachineSample& sample, int64_t now_ms) {
     others_use_ = false;
   } else if (busy_samples_ >= (first ? 1 : kBusySamples)) {
     others_use_ = true;
-  } else if (calm && now_ms - *quiet_since_ms_ >= int64_t{1000} * rules_.quiet_s) {
+  } else if (calm && now_ms - *quiet_since_ms_ >= kQuietMs) {
     others_use_ = false;
   }
 }
@@ -121,10 +116,8 @@ std::string RulesText(const IdleConfig& rules) {
   const char* priorities[] = {"idle", "low", "normal"};
   add(true, fmt::format("{} priority", priorities[static_cast<int>(rules.priority)]));
   add(!rules.hours.always(), "hours " + rules.hours.text());
-  add(!rules.network_hours.always(), "network hours " + rules.network_hours.text());
   add(rules.pause_cpu_percent > 0,
-      fmt::format("pauses above {} % CPU use of others until {} s of quiet",
-                  rules.pause_cpu_percent, rules.quiet_s));
+      fmt::format("pauses above {} % CPU use of others", rules.pause_cpu_percent));
   add(rules.on_battery == OnBattery::kPause, "pauses on battery");
   add(rules.cpu_share < 100, fmt::format("{} % of a core", rules.cpu_share));
   add(rules.cores > 0, fmt::format("{} cores", rules.cores));

@@ -4,8 +4,8 @@
 // names follow the preferences of BOINC (Anderson, "BOINC: A Platform for Volunteer Computing",
 // J. Grid Computing 18, 2020, section 2.4):
 //
-//   hours, network_hours         start_hour, end_hour; net_start_hour, net_end_hour
-//   pause_cpu_percent, quiet_s   suspend_cpu_usage; idle_time_to_run (here in s, of processes)
+//   hours                        start_hour, end_hour
+//   pause_cpu_percent, kQuietMs  suspend_cpu_usage; idle_time_to_run (here of processes)
 //   cpu_share, cores             cpu_usage_limit, max_ncpus
 //   upload_kbit, download_kbit   max_bytes_sec_up, max_bytes_sec_down
 //   daily_transfer_mb            daily_xfer_limit_mb with a period of one day
@@ -15,7 +15,7 @@
 // Others use the machine when they use more than pause_cpu_percent of its CPUs. Their use counts up
 // to twice where processes wait for a CPU: on a machine that is full 15 % of it can be all that
 // somebody gets. A pause begins with the second sample in a row above the limit (the first one
-// after the start), so that a short command does not cause one. It ends after quiet_s below
+// after the start), so that a short command does not cause one. It ends after kQuietMs below
 // kCalm of the limit.
 #pragma once
 
@@ -38,7 +38,7 @@ struct MachineSample {
   uint64_t transferred_today = 0;  // bytes, both directions, of all of the user's workers
 };
 
-enum class PauseReason { kNone, kHours, kNetworkHours, kBattery, kTransfer, kMemory, kOthers };
+enum class PauseReason { kNone, kHours, kBattery, kTransfer, kMemory, kOthers };
 
 struct IdleDecision {
   PauseReason reason = PauseReason::kNone;
@@ -53,6 +53,7 @@ class IdlePolicy {
  public:
   static constexpr double kCalm = 0.8;         // of a limit; a pause ends below it
   static constexpr int kBusySamples = 2;       // in a row
+  static constexpr int64_t kQuietMs = 5000;    // how long others use less before a pause ends
   static constexpr double kTightMemory = 0.9;  // of memory_mb, from which one batch is in flight
 
   explicit IdlePolicy(IdleConfig rules) : rules_(std::move(rules)) {}

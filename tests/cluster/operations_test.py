@@ -241,7 +241,6 @@ def hooks(case):
             # As configs/README.md has it.
             f'cd "$1"/.. && cp -r "$(basename "$1")" $(ls | grep -e ^preprocessor- -e ^label-names) {copies}/')
     train = case.train("train.epochs=100000", "checkpoint.interval_s=1", f"checkpoint.hook={hook}",
-                       "checkpoint.hook_timeout_s=30",
                        f"checkpoint.shard_hook=test -d \"$DSLIDE_SHARD\" && echo \"$1\" >>{case.at('shards')}")
     case.trains()
     status = wait_for(lambda: (lambda s: s if s.get("hook", {}).get("done") else None)(case.status()),
@@ -270,7 +269,6 @@ def hooks(case):
 def slow_hook(case):
     """A hook without an end holds up nothing, and what it reads stays."""
     train = case.train("train.epochs=100000", "checkpoint.interval_s=1", "checkpoint.keep=1",
-                       f"checkpoint.hook_timeout_s={DEADLINE_S}",
                        f"checkpoint.hook=basename \"$1\" >{case.at('name')}; exec sleep 1000")
     case.trains()
     held = wait_for(lambda: text_of(case.at("name")).strip(), "the hook")

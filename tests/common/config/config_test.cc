@@ -127,16 +127,14 @@ Config UnusualConfig() {
                23,
                "/scratch",
                24};
-  c.checkpoint = {"elsewhere", 18, 21, 34, "copy \"$1\"", "copy it", 35};
+  c.checkpoint = {"elsewhere", 18, 21, 34, "copy \"$1\"", "copy it"};
   c.security = {Encryption::kAlways};
   c.idle = {true,
             Priority::kLow,
             *WeekHours::Parse("18:00-08:00"),
-            *WeekHours::Parse("mon-fri 20:00-07:30, sat-sun 00:00-24:00"),
             25,
             26,
             27,
-            28,
             OnBattery::kRun,
             29,
             30,

@@ -149,22 +149,18 @@ TEST_CASE("the day's transfer ends at the local midnight") {
   CHECK(machine.Look(0) == kRuns);
 }
 
-TEST_CASE("hours for computing and for the network") {
+TEST_CASE("hours of a week") {
   const TimeZone zone(kBerlin);
   IdleConfig rules = Rules();
-  rules.hours = *WeekHours::Parse("18:00-08:00");
-  rules.network_hours = *WeekHours::Parse("mon-fri 20:00-06:00");
+  rules.hours = *WeekHours::Parse("mon-fri 20:00-06:00");
   Machine machine(rules);
   machine.start = LocalSeconds(2026, 11, 25, 12) - 1;  // a Wednesday
   CHECK(machine.Look(0) == PauseReason::kHours);
-  CHECK(machine.last.until_unix_s == LocalSeconds(2026, 11, 25, 18));
-  machine.start = LocalSeconds(2026, 11, 25, 19);
-  CHECK(machine.Look(0) == PauseReason::kNetworkHours);
   CHECK(machine.last.until_unix_s == LocalSeconds(2026, 11, 25, 20));
   machine.start = LocalSeconds(2026, 11, 25, 20);
   CHECK(machine.Look(0) == kRuns);
   machine.start = LocalSeconds(2026, 11, 28, 20);
-  CHECK(machine.Look(0) == PauseReason::kNetworkHours);
+  CHECK(machine.Look(0) == PauseReason::kHours);
   CHECK(machine.last.until_unix_s == LocalSeconds(2026, 11, 30, 20));
 }
 

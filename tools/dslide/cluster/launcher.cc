@@ -394,10 +394,8 @@ bool Launcher::Running(std::optional<Kind> kind) {
 // Members leave. Servers that have a hook may need as long as it may run. A signal ends the wait.
 void Launcher::AwaitLeaving() {
   const int64_t began_ms = MonotonicMillis();
-  const CheckpointConfig& checkpoint = launch_.config.checkpoint;
-  const int64_t hook_ms = checkpoint.shard_hook.empty()
-                              ? 0
-                              : int64_t{1000} * checkpoint.hook_timeout_s + CheckpointHook::kKillMs;
+  const bool has_hook = !launch_.config.checkpoint.shard_hook.empty();
+  const int64_t hook_ms = has_hook ? CheckpointHook::kTimeoutMs + CheckpointHook::kKillMs : 0;
   while (Running({})) {
     const int64_t waited_ms = MonotonicMillis() - began_ms;
     if (waited_ms >= kLeaveGraceMs && !Running(Kind::kServer)) return;
