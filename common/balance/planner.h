@@ -42,8 +42,8 @@ inline constexpr double kBalanceThreshold = 1.15;
 
 struct BalanceOptions {
   double threshold = kBalanceThreshold;  // up to this imbalance nothing moves for balance alone
-  double goal = 1.05;        // imbalance that moves aim at; 1 <= goal <= threshold
-  uint64_t byte_budget = 0;  // most bytes that the plan's moves send; 0: no limit
+  double goal = 1.05;                    // imbalance that moves aim at; 1 <= goal <= threshold
+  uint64_t byte_budget = 0;              // most bytes that the plan's moves send; 0: no limit
 };
 
 struct SlotMove {

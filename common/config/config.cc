@@ -181,8 +181,8 @@ Status Builder::SetRetired(const Assignment& assignment, const RetiredKey& retir
                origin);
   }
   if (!retired.last_release.empty()) {
-    obstacle_ = BadInput(fmt::format("{}; release {} continues such a run", line,
-                                     retired.last_release));
+    obstacle_ =
+        BadInput(fmt::format("{}; release {} continues such a run", line, retired.last_release));
   } else if (retired.has_effect) {
     without_effect_.push_back(fmt::format("{}; {}", line, retired.remedy));
   }

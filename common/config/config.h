@@ -48,8 +48,6 @@ enum class TextFormat {
   kWords,
   kSessions
 };
-// How a record that cannot be read is handled.
-enum class BadRecords { kLeaveOut, kRefuse };
 
 struct CommonConfig {
   uint64_t seed = 1;               // initial weights, order of samples, hash functions, negatives
@@ -124,9 +122,9 @@ struct TrainConfig {
   // The share of the learning rate that dense layers have, which every batch changes. 128,128 had
   // its best P@1 with 0.03 (tools/bench/RESULTS.md, Deeper networks).
   float dense_rate = 0.03f;
-  int32_t staleness = -1;      // -1: asynchronous; else steps that a batch may be ahead
-  uint32_t target_batch = 0;   // samples per step if staleness >= 0; 0: train.batch
-  float audit = -1.0f;         // share of batches trained twice to compare; -1: by encryption
+  int32_t staleness = -1;            // -1: asynchronous; else steps that a batch may be ahead
+  uint32_t target_batch = 0;         // samples per step if staleness >= 0; 0: train.batch
+  float audit = -1.0f;               // share of batches trained twice to compare; -1: by encryption
   uint32_t evaluate_samples = 4000;  // drawn at random after each epoch; all after the last
   uint32_t epoch_samples = 0;        // no key: of the stream's segment in progress; 0: no stream
 
@@ -137,8 +135,7 @@ struct TrainConfig {
 // sessions (common/text/tokens.h, common/data/token_samples.h), which the first keys are for.
 struct TextConfig {
   TextFormat format = TextFormat::kRecords;
-  std::string fields;  // other names of fields, "title:headline,labels:tags"
-  BadRecords bad_records = BadRecords::kLeaveOut;
+  std::string fields;               // other names of fields, "title:headline,labels:tags"
   uint32_t window = 0;              // tokens around a word, before an item; 0: derived
   uint32_t min_count = 0;           // tokens of fewer occurrences are left out; 0: derived
   float subsample = 1e-4f;          // words: share of the tokens above which some are left out

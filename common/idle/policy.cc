@@ -48,9 +48,9 @@ int64_t IdlePolicy::EndOf(PauseReason reason, int64_t unix_s,
 
 std::optional<IdleDecision> IdlePolicy::ByClock(int64_t unix_s) {
   if (Contains(rules_.hours, unix_s)) return std::nullopt;
-  return Pause(PauseReason::kHours, "outside idle.hours = " + rules_.hours.text(),
-               EndOf(PauseReason::kHours, unix_s,
-                     [&] { return NextChange(rules_.hours, unix_s); }));
+  return Pause(
+      PauseReason::kHours, "outside idle.hours = " + rules_.hours.text(),
+      EndOf(PauseReason::kHours, unix_s, [&] { return NextChange(rules_.hours, unix_s); }));
 }
 
 std::optional<IdleDecision> IdlePolicy::ByResources(const MachineSample& sample, int64_t unix_s) {

@@ -35,25 +35,20 @@ class BlockCounter {
  public:
   // `hashed`: takes the counts of terms; null: the blocks have them.
   BlockCounter(const TextConfig& config, HashedCounts* hashed)
-      : hash_bits_(config.hash_bits),
-        bad_records_(config.bad_records),
-        hashed_(hashed),
-        extractor_(config) {}
+      : hash_bits_(config.hash_bits), hashed_(hashed), extractor_(config) {}
 
-  Result<BlockCounts> Count(const RecordFile& file, const LineBlock& block) {
+  BlockCounts Count(const RecordFile& file, const LineBlock& block) {
     BlockCounts counts;
-    counts.unreadable = UnreadableRecords(bad_records_);
-    DSLIDE_RETURN_IF_ERROR(
-        ForEachRecord(file, block, &counts.unreadable, [&](const Record& record) {
-          ++counts.samples;
-          for (const std::string& label : record.labels) ++counts.labels[label];
-          const std::span<const uint64_t> terms = extractor_.TermsOf(record);
-          if (hashed_ != nullptr) {
-            CountIds(terms);
-          } else {
-            CountTerms(terms, &counts.terms);
-          }
-        }));
+    ForEachRecord(file, block, &counts.unreadable, [&](const Record& record) {
+      ++counts.samples;
+      for (const std::string& label : record.labels) ++counts.labels[label];
+      const std::span<const uint64_t> terms = extractor_.TermsOf(record);
+      if (hashed_ != nullptr) {
+        CountIds(terms);
+      } else {
+        CountTerms(terms, &counts.terms);
+      }
+    });
     return counts;
   }
 
@@ -79,7 +74,6 @@ class BlockCounter {
   }
 
   uint32_t hash_bits_;
-  BadRecords bad_records_;
   HashedCounts* hashed_;
   TermExtractor extractor_;
   std::vector<uint32_t> order_;  // of a sample's terms, by hash; or their ids
@@ -145,7 +139,7 @@ Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, 
   if (config.hash_bits > 0) counts.hashed = std::make_unique<HashedCounts>(config.hash_bits);
   std::vector<BlockCounter> counters;
   for (size_t t = 0; t < threads; ++t) counters.emplace_back(config, counts.hashed.get());
-  UnreadableRecords unreadable(config.bad_records);
+  UnreadableRecords unreadable;
   DSLIDE_RETURN_IF_ERROR(MapBlocks<BlockCounts>(
       file->stream(), threads,
       [&](size_t thread, const LineBlock& block) { return counters[thread].Count(*file, block); },
@@ -239,8 +233,7 @@ std::string StoredConfig(const TextConfig& text_config, uint32_t format) {
   const std::string all = FormatConfig(config);
   const size_t begin = all.find("[text]\n");
   std::string text = all.substr(begin, all.find("\n\n", begin) + 1 - begin);
-  // These keys change how a file is read, but not the samples of a model.
-  for (const char* key : {"bad_records", "fields"}) EraseKey(key, &text);
+  EraseKey("fields", &text);  // changes how a file is read, but not the samples of a model
   if (format == 3) return text;
   for (const char* key : {"format", "window", "min_count", "subsample", "decay"}) {
     EraseKey(key, &text);

@@ -34,16 +34,16 @@ struct Encoded {
   FirstLook look = {};  // of records
 };
 
-Result<Encoded> EncodeBlock(const RecordFile& file, const LineBlock& block, BadRecords bad_records,
-                            Preprocessor::Encoder* encoder) {
-  Encoded encoded{{}, {}, {}, UnreadableRecords(bad_records)};
-  DSLIDE_RETURN_IF_ERROR(ForEachRecord(file, block, &encoded.unreadable, [&](const Record& record) {
+Encoded EncodeBlock(const RecordFile& file, const LineBlock& block,
+                    Preprocessor::Encoder* encoder) {
+  Encoded encoded;
+  ForEachRecord(file, block, &encoded.unreadable, [&](const Record& record) {
     encoded.look.Add(record);
     SampleView sample = encoder->Encode(record);
     sample.weight = record.weight;
     encoded.samples.Add(sample);
     encoded.ids.push_back(record.id);
-  }));
+  });
   return encoded;
 }
 
@@ -59,7 +59,7 @@ Encoded EncodeLines(const RecordFile& file, const LineBlock& block,
     if (!record.ok()) {
       const Error why = file.BadLine(block.NumberOf(i), record.error());
       error = why.message;
-      (void)encoded.unreadable.LeaveOut(why);  // no policy refuses it here
+      encoded.unreadable.LeaveOut(why);
       record = Record{};
     }
     encoded.samples.Add(encoder->Encode(*record));
@@ -70,13 +70,13 @@ Encoded EncodeLines(const RecordFile& file, const LineBlock& block,
 }
 
 // The samples of lines of tokens, with whole windows.
-Result<Encoded> ExpandBlock(const RecordFile& file, const LineBlock& block, BadRecords bad_records,
-                            const Preprocessor& preprocessor) {
+Encoded ExpandBlock(const RecordFile& file, const LineBlock& block,
+                    const Preprocessor& preprocessor) {
   const TokenRules rules = TokenRulesOf(preprocessor.config());
   TokenBreaker breaker(preprocessor.config());
   TokenSamples::Scratch scratch;
   std::vector<uint32_t> tokens;
-  Encoded encoded{{}, {}, {}, UnreadableRecords(bad_records)};
+  Encoded encoded;
   for (size_t i = 0; i < block.size(); ++i) {
     tokens.clear();
     encoded.unreadable.CountRecord();
@@ -84,8 +84,7 @@ Result<Encoded> ExpandBlock(const RecordFile& file, const LineBlock& block, BadR
       if (const auto id = preprocessor.TokenId(token)) tokens.push_back(*id);
     });
     if (!read.ok()) {
-      const Error why = file.BadLine(block.NumberOf(i), read.error());
-      DSLIDE_RETURN_IF_ERROR(encoded.unreadable.LeaveOut(why));
+      encoded.unreadable.LeaveOut(file.BadLine(block.NumberOf(i), read.error()));
       continue;
     }
     tokens.push_back(TokenSamples::kLineEnd);
@@ -147,7 +146,7 @@ Result<Encoded> ExpandFile(const std::string& path, const ModelInput& model) {
   Result<RecordFile> file = OpenLines(path, model, SampleReader::Lines::kExpanded);
   DSLIDE_RETURN_IF_ERROR(file);
   return EncodeAll(&*file, preprocessor, CoresOfThisMachine(), [&](size_t, const LineBlock& block) {
-    return ExpandBlock(*file, block, model.bad_records, preprocessor);
+    return ExpandBlock(*file, block, preprocessor);
   });
 }
 
@@ -158,10 +157,8 @@ struct DrawnSamples {
 };
 
 // The tokens of a file, of which samples are drawn.
-Result<DrawnSamples> DrawFile(const std::string& path, BadRecords bad_records,
-                              const Preprocessor& preprocessor) {
-  TextConfig config = preprocessor.config();
-  config.bad_records = bad_records;
+Result<DrawnSamples> DrawFile(const std::string& path, const Preprocessor& preprocessor) {
+  const TextConfig& config = preprocessor.config();
   Result<ReadTokens> read = NumberTokens(
       path, config, [&](std::string_view token) { return preprocessor.TokenId(token); },
       CoresOfThisMachine());
@@ -192,7 +189,7 @@ Result<TrainingSamples> LoadTrainingTokens(const std::string& path, const Traini
     DSLIDE_RETURN_IF_ERROR(fitted);
     loaded.preprocessor = std::make_shared<const Preprocessor>(*std::move(fitted));
   }
-  Result<DrawnSamples> drawn = DrawFile(path, input.text.bad_records, *loaded.preprocessor);
+  Result<DrawnSamples> drawn = DrawFile(path, *loaded.preprocessor);
   DSLIDE_RETURN_IF_ERROR(drawn);
   AddNote(drawn->unreadable.Note(path), &loaded.notes);
   loaded.data = std::move(drawn->data);
@@ -219,7 +216,7 @@ Result<Encoded> EncodeFile(const std::string& path, const ModelInput& model) {
   std::vector<Preprocessor::Encoder> encoders = Encoders(*model.preprocessor);
   return EncodeAll(&*file, *model.preprocessor, encoders.size(),
                    [&](size_t thread, const LineBlock& block) {
-                     return EncodeBlock(*file, block, model.bad_records, &encoders[thread]);
+                     return EncodeBlock(*file, block, &encoders[thread]);
                    });
 }
 
@@ -304,7 +301,7 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
     DSLIDE_RETURN_IF_ERROR(fitted);
     loaded.preprocessor = std::make_shared<const Preprocessor>(*std::move(fitted));
   }
-  ModelInput model{loaded.preprocessor.get(), {}, input.text.bad_records};
+  ModelInput model{loaded.preprocessor.get(), {}};
   if (IsLookedAt(*loaded.preprocessor)) model.named = DataFormatOf(input.text);
   Result<Encoded> encoded = EncodeFile(path, model);
   DSLIDE_RETURN_IF_ERROR(encoded);
@@ -434,7 +431,7 @@ std::string LeftOutLine(const std::string& path, uint64_t count, uint32_t model_
 
 Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model) {
   if (model.preprocessor != nullptr && IsOfTokens(model.preprocessor->config())) {
-    Result<DrawnSamples> drawn = DrawFile(path, model.bad_records, *model.preprocessor);
+    Result<DrawnSamples> drawn = DrawFile(path, *model.preprocessor);
     DSLIDE_RETURN_IF_ERROR(drawn);
     return std::move(drawn->data);
   }
@@ -486,8 +483,7 @@ Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& mod
 Result<LoadedSamples> LoadTestSamples(const std::string& path, const TrainingSamples& training,
                                       const TextConfig& text) {
   ModelInput model{training.preprocessor.get(),
-                   {training.data.num_features(), training.data.num_labels()},
-                   text.bad_records};
+                   {training.data.num_features(), training.data.num_labels()}};
   if (!IsOfTokens(text)) model.named = DataFormatOf(text);
   return LoadSamples(path, model);
 }
@@ -514,7 +510,6 @@ SampleReader::SampleReader(RecordFile file, const ModelInput& model, bool skip_b
     : file_(std::move(file)),
       skip_blank_(skip_blank),
       expanded_(lines == Lines::kExpanded),
-      bad_records_(model.bad_records),
       preprocessor_(model.preprocessor),
       encoders_(Encoders(*model.preprocessor)) {
   const std::optional<RecordFormat> trained = RecordFormatOf(preprocessor_->config().format);
@@ -530,16 +525,13 @@ Status SampleReader::Refill() {
   Result<std::vector<Part>> parts = MapNextBlocks<Part>(
       file_->stream(), !skip_blank_, encoders_.size(),
       [&](size_t thread, const LineBlock& block) -> Result<Part> {
-        Result<Encoded> encoded =
-            expanded_     ? ExpandBlock(*file_, block, bad_records_, *preprocessor_)
-            : skip_blank_ ? EncodeBlock(*file_, block, bad_records_, &encoders_[thread])
-                          : EncodeLines(*file_, block, &encoders_[thread]);
-        DSLIDE_RETURN_IF_ERROR(encoded);
-        encoded->ids.resize(encoded->samples.size());
-        encoded->errors.resize(encoded->samples.size());
-        return Part{std::move(encoded->samples), std::move(encoded->ids),
-                    std::move(encoded->errors), std::move(encoded->unreadable),
-                    std::move(encoded->look)};
+        Encoded encoded = expanded_     ? ExpandBlock(*file_, block, *preprocessor_)
+                          : skip_blank_ ? EncodeBlock(*file_, block, &encoders_[thread])
+                                        : EncodeLines(*file_, block, &encoders_[thread]);
+        encoded.ids.resize(encoded.samples.size());
+        encoded.errors.resize(encoded.samples.size());
+        return Part{std::move(encoded.samples), std::move(encoded.ids), std::move(encoded.errors),
+                    std::move(encoded.unreadable), std::move(encoded.look)};
       });
   DSLIDE_RETURN_IF_ERROR(parts);
   parts_ = *std::move(parts);

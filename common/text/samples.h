@@ -45,7 +45,7 @@ Status CheckValues(const std::string& path, const Dataset& data, float divisor);
 
 // Reads a training file. Labels of fewer than `min_label_samples` samples are left out of all
 // samples; of numbers they keep their ids. Logs what it found. Errors as XcReader's and
-// Preprocessor::Fit()'s. `input.text.bad_records` holds for a preprocessor that is known, too.
+// Preprocessor::Fit()'s.
 Result<TrainingSamples> LoadTrainingSamples(const std::string& path, const TrainingInput& input);
 
 // An error if a sample has a label that is not among the data's: the file has grown since its
@@ -56,7 +56,6 @@ Status CheckLabelsKnown(const std::string& path, const Dataset& data);
 struct ModelInput {
   const Preprocessor* preprocessor = nullptr;
   ModelSize size;
-  BadRecords bad_records = BadRecords::kLeaveOut;
   // The format that the user names; nullopt: the one of the model's training data.
   std::optional<DataFormat> named = {};
 };
@@ -143,7 +142,6 @@ class SampleReader {
   std::optional<RecordFile> file_;
   bool skip_blank_ = false;
   bool expanded_ = false;
-  BadRecords bad_records_ = BadRecords::kLeaveOut;
   UnreadableRecords unreadable_;
   FirstLook look_;
   const Preprocessor* preprocessor_ = nullptr;

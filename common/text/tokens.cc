@@ -27,12 +27,12 @@ Error InLine(const std::string& path, const LineBlock& block, size_t i, const Er
 }
 
 // Calls take() with each token of a line. A line that cannot be read is an unreadable record.
-Status ForEachToken(const std::string& path, const LineBlock& block, size_t i,
-                    TokenBreaker* breaker, UnreadableRecords* unreadable,
-                    const std::function<void(std::string_view)>& take) {
+void ForEachToken(const std::string& path, const LineBlock& block, size_t i, TokenBreaker* breaker,
+                  UnreadableRecords* unreadable,
+                  const std::function<void(std::string_view)>& take) {
   unreadable->CountRecord();
   const Status read = breaker->ForEachToken(block[i], take);
-  return read.ok() ? read : unreadable->LeaveOut(InLine(path, block, i, read.error()));
+  if (!read.ok()) unreadable->LeaveOut(InLine(path, block, i, read.error()));
 }
 
 std::vector<TokenBreaker> Breakers(const TextConfig& config, size_t threads) {
@@ -102,22 +102,21 @@ Result<std::vector<std::string>> CountTokens(const std::string& path, const Text
     UnreadableRecords unreadable;
   };
   NameCounts counts;
-  UnreadableRecords unreadable(config.bad_records);
+  UnreadableRecords unreadable;
   DSLIDE_RETURN_IF_ERROR(MapBlocks<Part>(
       &*stream, threads,
       [&](size_t thread, const LineBlock& block) -> Result<Part> {
-        Part own{{}, UnreadableRecords(config.bad_records)};
+        Part own;
         for (size_t i = 0; i < block.size(); ++i) {
-          const Status read = ForEachToken(path, block, i, &breakers[thread], &own.unreadable,
-                                           [&](std::string_view token) {
-                                             const auto found = own.counts.find(token);
-                                             if (found != own.counts.end()) {
-                                               ++found->second;
-                                             } else {
-                                               own.counts.emplace(token, 1);
-                                             }
-                                           });
-          if (!read.ok()) return read.error();
+          ForEachToken(path, block, i, &breakers[thread], &own.unreadable,
+                       [&](std::string_view token) {
+                         const auto found = own.counts.find(token);
+                         if (found != own.counts.end()) {
+                           ++found->second;
+                         } else {
+                           own.counts.emplace(token, 1);
+                         }
+                       });
         }
         return own;
       },
@@ -152,24 +151,21 @@ Result<ReadTokens> NumberTokens(const std::string& path, const TextConfig& confi
   DSLIDE_RETURN_IF_ERROR(stream);
   std::vector<TokenBreaker> breakers = Breakers(config, threads);
   ReadTokens all;
-  all.unreadable = UnreadableRecords(config.bad_records);
   bool too_many = false;
   DSLIDE_RETURN_IF_ERROR(MapBlocks<ReadTokens>(
       &*stream, threads,
       [&](size_t thread, const LineBlock& block) -> Result<ReadTokens> {
         ReadTokens own;
-        own.unreadable = UnreadableRecords(config.bad_records);
         for (size_t i = 0; i < block.size(); ++i) {
           const size_t before = own.ids.size();
-          const Status read = ForEachToken(path, block, i, &breakers[thread], &own.unreadable,
-                                           [&](std::string_view token) {
-                                             if (const auto id = id_of(token)) {
-                                               own.ids.push_back(*id);
-                                             } else {
-                                               ++own.left_out;
-                                             }
-                                           });
-          if (!read.ok()) return read.error();
+          ForEachToken(path, block, i, &breakers[thread], &own.unreadable,
+                       [&](std::string_view token) {
+                         if (const auto id = id_of(token)) {
+                           own.ids.push_back(*id);
+                         } else {
+                           ++own.left_out;
+                         }
+                       });
           if (own.ids.size() > before) own.ids.push_back(TokenSamples::kLineEnd);
         }
         return own;

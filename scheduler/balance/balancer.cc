@@ -66,8 +66,8 @@ Balancer::Decision Balancer::Look(const View& view, int64_t now_ms) {
   const bool measured = view.training && view.loads.CapacitiesMeasured(view.servers);
   const double imbalance = Imbalance(view);
   if (!measured || imbalance <= kRest) even_ms_ = now_ms;
-  const bool lasting =
-      imbalance > (1 + kBalanceThreshold) / 2 && now_ms - std::max(even_ms_, switched_ms_) >= kLastingMs;
+  const bool lasting = imbalance > (1 + kBalanceThreshold) / 2 &&
+                       now_ms - std::max(even_ms_, switched_ms_) >= kLastingMs;
   const BalancePlan plan = PlanWave(view, measured, lasting);
   if (plan.moves.empty()) return Rest(view, plan, lasting, now_ms);
 

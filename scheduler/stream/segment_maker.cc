@@ -67,7 +67,6 @@ std::vector<std::string> NotesOf(const FirstLook& look, const std::vector<Record
 SegmentMaker::SegmentMaker(const TrainConfig& train, const TextConfig& text, StoredSegment last,
                            const OpenVocabulary::Limit& limit)
     : train_(train),
-      bad_records_(text.bad_records),
       limit_(limit),
       last_(std::move(last)),
       vocabulary_(text, std::exchange(last_.vocabulary, {}).value_or(OpenVocabulary::State())),
@@ -139,9 +138,6 @@ Result<std::optional<SegmentMaker::Made>> SegmentMaker::MakeNext(bool ended) {
   if (!has_format_) DSLIDE_RETURN_IF_ERROR(FindFormat(ended));
   const Cut cut = Parse(RulesOf(last_.format, config()), {last_.end, last_.lines}, bytes_,
                         train_.segment_samples, ended);
-  if (cut.bad > 0 && bad_records_ == BadRecords::kRefuse) {
-    return BadInput("train.data, which is a stream: " + cut.first_bad);
-  }
   last_.begin = std::exchange(last_.end, last_.end + cut.bytes);
   last_.lines += cut.lines;
   bytes_.erase(0, cut.bytes);

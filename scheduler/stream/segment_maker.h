@@ -55,8 +55,7 @@ class SegmentMaker {
   // Makes the next segment from the waiting lines; nullopt: none of them is a record. Lines that
   // cannot be read are left out, however many there are: a stream has no end at which their share
   // would be known. `ended`: the last line may lack its line end. Errors: the stream's first line
-  // has no known format, no record of the first segment has a label, or a line cannot be read and
-  // text.bad_records = refuse.
+  // has no known format, or no record of the first segment has a label.
   Result<std::optional<Made>> MakeNext(bool ended);
   // What a segment's line does not tell: lines that were left out although no segment was made of
   // the others. Empty: none since the last call.
@@ -96,7 +95,6 @@ class SegmentMaker {
                          size_t samples);
 
   TrainConfig train_;
-  BadRecords bad_records_;
   OpenVocabulary::Limit limit_;
   StoredSegment last_;
   OpenVocabulary vocabulary_;

@@ -199,9 +199,8 @@ StreamEnd StreamFeeder::Worker::EndAt(uint32_t number) {
   StreamEnd end{number, why_, nullptr};
   if (place_.train.test.empty()) return end;
   if (last_ == nullptr) last_ = std::make_shared<const Preprocessor>(maker_.MakePreprocessor());
-  Result<LoadedSamples> test = LoadSamples(
-      place_.train.test,
-      {last_.get(), {last_->num_features(), last_->num_labels()}, place_.text.bad_records});
+  Result<LoadedSamples> test =
+      LoadSamples(place_.train.test, {last_.get(), {last_->num_features(), last_->num_labels()}});
   if (test.ok()) {
     end.test = std::make_shared<const Dataset>(std::move(test->data));
   } else if (end.why.ok()) {

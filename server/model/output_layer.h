@@ -137,7 +137,7 @@ class OutputLayer {
   uint64_t hash_seed_;
   bool training_;
   bool synchronous_;
-  HashChoice hashing_;    // of rows_.tables
+  HashChoice hashing_;  // of rows_.tables
   HashChoice next_hashing_;
   uint32_t next_batches_ = 0;  // that rows_.next has followed so far
   OutputRows rows_;

@@ -39,9 +39,7 @@ void AdamVectors(const Kernels& kernels, size_t n, const AdamStep& step, const f
 }  // namespace
 
 Optimizer::Optimizer(const TrainConfig& config, const Kernels& kernels)
-    : kernels_(kernels),
-      kind_(config.optimizer),
-      weight_decay_(config.weight_decay) {
+    : kernels_(kernels), kind_(config.optimizer), weight_decay_(config.weight_decay) {
   constexpr uint32_t kTabled = 4096;
   if (kind_ != OptimizerKind::kAdam) return;
   for (uint32_t t = 0; t < kTabled; ++t) corrections_.push_back(CorrectionAt(t));

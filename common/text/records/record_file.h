@@ -79,19 +79,17 @@ struct RecordFile::Opened {
 
 // Calls take(Record&) for each record of a block that can be read; `unreadable` counts the others.
 template <typename Take>
-Status ForEachRecord(const RecordFile& file, const LineBlock& block, UnreadableRecords* unreadable,
-                     const Take& take) {
+void ForEachRecord(const RecordFile& file, const LineBlock& block, UnreadableRecords* unreadable,
+                   const Take& take) {
   for (size_t i = 0; i < block.size(); ++i) {
     unreadable->CountRecord();
     Result<Record> record = ParseRecord(file.rules(), block[i]);
     if (record.ok()) {
       take(*record);
     } else {
-      const Error why = file.BadLine(block.NumberOf(i), record.error());
-      DSLIDE_RETURN_IF_ERROR(unreadable->LeaveOut(why));
+      unreadable->LeaveOut(file.BadLine(block.NumberOf(i), record.error()));
     }
   }
-  return {};
 }
 
 // The error of a training file that begins with this line.

@@ -6,10 +6,8 @@
 
 namespace dslide {
 
-Status UnreadableRecords::LeaveOut(const Error& why) {
-  if (policy_ == BadRecords::kRefuse) return why;
+void UnreadableRecords::LeaveOut(const Error& why) {
   if (++count_ == 1) first_ = why.message;
-  return {};
 }
 
 void UnreadableRecords::Append(const UnreadableRecords& later) {

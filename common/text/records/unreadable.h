@@ -1,5 +1,4 @@
-// Records of a file that cannot be read: they are left out and counted, or refused
-// (text.bad_records).
+// Records of a file that cannot be read: they are left out and counted.
 //
 // The file alone decides which records these are. Each thread counts the records of its blocks;
 // added up in the blocks' order, the counts do not depend on the number of threads. A file with
@@ -11,7 +10,6 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "common/config/config.h"
 
 namespace dslide {
 
@@ -20,14 +18,10 @@ class UnreadableRecords {
   // If a larger share cannot be read, the file is probably not the one that the user meant.
   static constexpr uint64_t kMaxPercent = 1;
 
-  UnreadableRecords() = default;
-  explicit UnreadableRecords(BadRecords policy) : policy_(policy) {}
-
   // Counts a record, whether it can be read or not.
   void CountRecord() { ++records_; }
-  // Marks the record that was counted last as unreadable. `why` names its place. Returns `why` if
-  // the policy is kRefuse.
-  Status LeaveOut(const Error& why);
+  // Marks the record that was counted last as unreadable. `why` names its place.
+  void LeaveOut(const Error& why);
   // Adds the counts of the lines that follow.
   void Append(const UnreadableRecords& later);
 
@@ -42,7 +36,6 @@ class UnreadableRecords {
   std::string Note(const std::string& path) const;
 
  private:
-  BadRecords policy_ = BadRecords::kLeaveOut;
   uint64_t records_ = 0;
   uint64_t count_ = 0;
   std::string first_;

@@ -79,7 +79,6 @@ Config UnusualConfig() {
   c.train.normalize = 30.5f;
   c.text.format = TextFormat::kSessions;
   c.text.fields = "title:headline";
-  c.text.bad_records = BadRecords::kRefuse;
   c.text.window = 3;
   c.text.min_count = 8;
   c.text.subsample = 0.001f;

@@ -98,20 +98,6 @@ TEST_CASE("segments: lines that are no records are left out, and the first is na
   CHECK(Next(&maker).segment.growth.segment == 2);
 }
 
-TEST_CASE("segments: with text.bad_records = refuse a line that cannot be read ends the stream") {
-  TextConfig text = Text();
-  text.bad_records = BadRecords::kRefuse;
-  SegmentMaker maker(Train(), text, {});
-  maker.Add(Line("word", "a"));
-  CHECK(Next(&maker).segment.data->size() == 1);
-  maker.Add(Line("word", "a") + "{\"text\": 1}\n");
-  const auto made = maker.MakeNext(false);
-  REQUIRE(!made.ok());
-  CHECK(made.error().kind == ErrorKind::kBadInput);
-  CHECK(made.error().message ==
-        "train.data, which is a stream: line 3: \"text\" is not a string or a list of strings");
-}
-
 TEST_CASE("segments: a stream of no known format is an error") {
   SegmentMaker maker(Train(), Text(), {});
   maker.Add("\n\njust words\n");

@@ -152,7 +152,7 @@ Status ConvertRecords(const ConvertTask& task, RecordFile* file, ProgressLine* p
     unreadable.CountRecord();
     const Result<Record> record = ParseRecord(file->rules(), **line);
     if (!record.ok()) {
-      DSLIDE_RETURN_IF_ERROR(unreadable.LeaveOut(file->BadLine(file->line(), record.error())));
+      unreadable.LeaveOut(file->BadLine(file->line(), record.error()));
       continue;
     }
     writer->Add(*record);
@@ -242,7 +242,7 @@ Status EncodeRecords(const ConvertTask& task, ProgressLine* progress) {
   const auto preprocessor = PreprocessorFor(task);
   DSLIDE_RETURN_IF_ERROR(preprocessor);
   const Preprocessor& p = **preprocessor;
-  ModelInput input{&p, {}, task.text.bad_records};
+  ModelInput input{&p, {}};
   ApplyFormat(task.format, &input);
   Result<SampleReader> reader = SampleReader::Open(task.input, input, /*skip_blank=*/true);
   DSLIDE_RETURN_IF_ERROR(reader);

@@ -44,16 +44,16 @@ struct Looks {
   std::vector<std::string> samples;  // the first ones of numbers
 };
 
-Result<BlockFacts> FactsOf(const RecordFile& file, const LineBlock& block, WordBreaker* breaker) {
+BlockFacts FactsOf(const RecordFile& file, const LineBlock& block, WordBreaker* breaker) {
   BlockFacts facts;
-  DSLIDE_RETURN_IF_ERROR(ForEachRecord(file, block, &facts.unreadable, [&](Record& record) {
+  ForEachRecord(file, block, &facts.unreadable, [&](Record& record) {
     facts.look.Add(record);
     RecordFacts of_record{HashOf(record), 0, record.weight, std::move(record.labels)};
     for (const std::string& field : record.fields) {
       breaker->ForEachWord(field, [&](std::string_view) { ++of_record.words; });
     }
     facts.records.push_back(std::move(of_record));
-  }));
+  });
   return facts;
 }
 

@@ -38,9 +38,7 @@ class Inference {
   // Null: the model's samples are numbers.
   const Preprocessor* preprocessor() const { return preprocessor_.get(); }
   ModelInput input() const {
-    return {preprocessor_.get(),
-            {config_.model.features, config_.model.labels},
-            config_.text.bad_records};
+    return {preprocessor_.get(), {config_.model.features, config_.model.labels}};
   }
   // A label's name, or its number; also of one of text that ReadSamples() gave an id from N on.
   std::string LabelName(uint32_t label) const;

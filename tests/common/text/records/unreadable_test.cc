@@ -117,28 +117,6 @@ TEST_CASE("unreadable records: above 1 % of all they are refused, whatever the n
   CHECK(sample.error().message == expected);
 }
 
-TEST_CASE("unreadable records: text.bad_records = refuse refuses the first") {
-  Lines file(kLines);
-  file.Replace(4097, "nonsense");
-  file.Replace(9000, "more");
-  const std::string path = file.Write();
-  TextConfig config = EveryTerm();
-  config.bad_records = BadRecords::kRefuse;
-  const std::string expected = path + ":4097: 'nonsense' is not JSON";
-  for (const size_t threads : {1, 2, 5}) {
-    CHECK(Preprocessor::Fit(path, config, threads).error().message == expected);
-  }
-  // A preprocessor that was fitted without it does not change that.
-  const Preprocessor known = Ok(Preprocessor::Fit(path, EveryTerm(), 2));
-  TrainingInput input{config, 1,
-                      std::make_shared<const Preprocessor>(*known.FromBytes(known.ToBytes(), "p"))};
-  CHECK(LoadTrainingSamples(path, input).error().message == expected);
-  input.text = EveryTerm();
-  CHECK(LoadTrainingSamples(path, input).ok());
-  const ModelInput model{&known, {known.num_features(), known.num_labels()}, BadRecords::kRefuse};
-  CHECK(LoadSamples(path, model).error().message == expected);
-}
-
 TEST_CASE("unreadable records: lines of words and sessions") {
   Lines file(kLines);
   file.Replace(7000, "bad \xff");
@@ -154,8 +132,6 @@ TEST_CASE("unreadable records: lines of words and sessions") {
                             "{}:7000: 'bad \\xff' is not UTF-8; convert the file, for instance by "
                             "iconv",
                             path, kLines, path)));
-    config.bad_records = BadRecords::kRefuse;
-    CHECK(Load(path, config).error().message.starts_with(path + ":7000: "));
   }
 }
 
