@@ -24,7 +24,6 @@ enum class ActiveSet { kAuto, kMass, kLsh, kAll };
 enum class Sharing { kBatch, kSample };
 enum class Neurons { kAuto, kLearned, kCentroids };
 enum class Activation { kAuto, kRelu, kLinear };
-enum class HashFamily { kDwta, kSimHash };
 enum class OptimizerKind { kAdam, kAdaGrad, kSgd };
 enum class Decay { kLinear, kCosine, kNone };
 enum class Effort { kFast, kNormal, kBest };
@@ -79,10 +78,9 @@ struct ModelConfig {
 };
 
 struct HashConfig {
-  HashFamily family = HashFamily::kDwta;
   uint32_t k = 0;        // hashes per table; 0: derived from N, at least 8 neurons per bucket
   uint32_t tables = 24;  // L; of 50 none had a better P@1 (schema/DECISIONS.md)
-  uint32_t bin = 8;      // DWTA: coordinates a hash looks at; a power of two up to 16
+  uint32_t bin = 8;      // coordinates a hash looks at; a power of two up to 16
 
   bool operator==(const HashConfig&) const = default;
 };

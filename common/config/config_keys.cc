@@ -96,13 +96,10 @@ std::vector<ConfigKey> HashKeys() {
   using H = HashConfig;
   const char* section = "hash";
   return {
-      {section, "family", "densified winner-take-all, or signed random projections",
-       OneOf(kIn, &H::family, {{"dwta", HashFamily::kDwta}, {"simhash", HashFamily::kSimHash}}),
-       kFixed},
       {section, "k", "hashes per table (K); 0: from the labels, at least 8 neurons per bucket",
        Number(kIn, &H::k, 0, kMaxCodeBits), kFixed},
       {section, "tables", "hash tables (L)", Number(kIn, &H::tables, 1, kMaxTables), kFixed},
-      {section, "bin", "coordinates that one dwta hash looks at",
+      {section, "bin", "coordinates that one hash looks at",
        OneOf(kIn, &H::bin, {{"2", 2}, {"4", 4}, {"8", 8}, {"16", 16}}), kFixed},
   };
 }

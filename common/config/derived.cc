@@ -22,7 +22,7 @@ uint32_t DerivedHashes(const HashConfig& hash, uint32_t labels, uint32_t hidden)
   const uint32_t bits = BitsPerHash(hash);
   const auto fits = [&](uint32_t k) {
     return k * bits <= kMaxCodeBits && (labels >> (k * bits)) >= kMinBucketNeurons &&
-           (hash.family == HashFamily::kSimHash || k * hash.bin <= hidden);
+           k * hash.bin <= hidden;
   };
   uint32_t k = 1;
   while (fits(k + 1)) ++k;
@@ -154,8 +154,7 @@ constexpr const char* kLoweredKeys[] = {"model.candidates", "model.negatives", "
 }  // namespace
 
 uint32_t BitsPerHash(const HashConfig& hash) {
-  return hash.family == HashFamily::kSimHash ? 1
-                                             : static_cast<uint32_t>(std::bit_width(hash.bin) - 1);
+  return static_cast<uint32_t>(std::bit_width(hash.bin) - 1);
 }
 
 Config WithoutGrowth(Config config) {

@@ -20,6 +20,8 @@ constexpr RetiredKey kRetiredKeys[] = {
     {"cluster.balance_threshold", "", kEffect, "", "leave the key out; slots move above 1.15"},
     {"hash.bin", "8", kNoEffect, "", kLeaveOut},
     {"hash.bin", "", kEffect, "", kLeaveOut},
+    {"hash.family", "dwta", kNoEffect, "", kLeaveOut},
+    {"hash.family", "", kEffect, "", "leave the key out; the family is dwta", kSame, "0.1.0"},
     {"hash.tables", "24", kNoEffect, "", kLeaveOut},
     {"hash.tables", "", kEffect, "", kLeaveOut},
     {"idle.network_hours", "always", kNoEffect, "", kLeaveOut},

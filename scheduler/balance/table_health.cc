@@ -10,8 +10,7 @@ uint32_t HashesOfRound(const HashConfig& hash, uint32_t hidden, uint32_t round) 
   const uint32_t bits = BitsPerHash(hash);
   uint32_t k = hash.k;
   for (; round > 0; --round) {
-    const bool apart = hash.family == HashFamily::kSimHash || (k + 1) * hash.bin <= hidden;
-    if ((k + 1) * bits > kMaxCodeBits || !apart) break;
+    if ((k + 1) * bits > kMaxCodeBits || (k + 1) * hash.bin > hidden) break;
     ++k;
   }
   return k;

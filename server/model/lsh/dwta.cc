@@ -1,5 +1,4 @@
-#include "server/model/lsh/dwta.h"
-
+// Densified winner-take-all hashing. See hash_family.h.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -10,6 +9,8 @@
 
 #include "common/base/check.h"
 #include "common/base/random.h"
+#include "common/math/kernels.h"
+#include "server/model/lsh/hash_family.h"
 
 namespace dslide {
 namespace {
@@ -173,8 +174,9 @@ void Dwta::PackCodes(size_t count, const std::vector<uint8_t>& wta, BucketCode* 
 
 }  // namespace
 
-std::unique_ptr<HashFunctions> MakeDwta(const HashConfig& config, uint32_t dim, uint64_t seed,
-                                        const Kernels& kernels) {
+std::unique_ptr<HashFunctions> HashFunctions::Make(const HashConfig& config, uint32_t dim,
+                                                   uint64_t seed, const Kernels& kernels) {
+  DSLIDE_CHECK(config.k > 0 && config.tables > 0 && dim > 0);
   DSLIDE_CHECK(std::has_single_bit(config.bin) && config.bin >= 2 && config.bin <= kLanes);
   DSLIDE_CHECK(dim <= std::numeric_limits<uint16_t>::max());
   DSLIDE_CHECK(uint64_t{config.k} * static_cast<uint64_t>(std::countr_zero(config.bin)) <=

@@ -1,16 +1,14 @@
-// Locality-sensitive hash families: K*L hash functions over vectors of `dim` floats, packed into
+// A locality-sensitive hash family: K*L hash functions over vectors of `dim` floats, packed into
 // one bucket code per table.
 //
 // DWTA: densified winner-take-all (Chen, Shrivastava: "Densified Winner Take All (DWTA) Hashing for
 // Sparse Datasets", UAI 2018). Each hash is the position of the largest of `bin` coordinates
 // picked by a random permutation; a bin whose coordinates are all zero borrows the code of another
 // bin found by universal hashing (of hash number and attempt). log2(bin) bits a hash.
-// SimHash: signed random projections (Charikar 2002). One bit a hash: sign of x . r with
-// r in {-1,+1}^dim.
 //
 // A table's code is the concatenation of its K hashes, so a table has 2^(K * bits) buckets, every
-// one of them reachable. (DWTA: if K * bin <= dim. Only then do a table's hashes look at different
-// coordinates; with fewer, some combinations of winners contradict each other.)
+// one of them reachable if K * bin <= dim. Only then do a table's hashes look at different
+// coordinates; with fewer, some combinations of winners contradict each other.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +28,9 @@ constexpr BucketCode kNoCode = 0xffff;  // code of a row that is in no bucket
 
 class HashFunctions {
  public:
-  // Immutable after construction; any thread may call Codes(). REQUIRES config.k > 0, dim > 0
-  // (DWTA: < 65536), codes of at most kMaxCodeBits, and that `kernels` outlives the functions.
+  // Immutable after construction; any thread may call Codes(). REQUIRES config.k > 0, bin
+  // a power of two in [2, 16], dim in [1, 65535], codes of at most kMaxCodeBits, and that `kernels`
+  // outlives the functions.
   static std::unique_ptr<HashFunctions> Make(const HashConfig& config, uint32_t dim, uint64_t seed,
                                              const Kernels& kernels);
   virtual ~HashFunctions() = default;

@@ -7,10 +7,12 @@
 namespace dslide {
 namespace {
 
+constexpr uint64_t kDwta = 0;  // the number of the hash family, which checkpoints compare
+
 uint64_t IdentityOf(const HashConfig& config, uint64_t seed) {
   uint64_t identity = seed;
-  for (const auto part : {static_cast<uint64_t>(config.family), uint64_t{config.k},
-                          uint64_t{config.tables}, uint64_t{config.bin}}) {
+  for (const uint64_t part :
+       {kDwta, uint64_t{config.k}, uint64_t{config.tables}, uint64_t{config.bin}}) {
     identity = SubSeed(identity, part);
   }
   return identity;

@@ -50,7 +50,7 @@ Config UnusualConfig() {
              Products::kFp32,
              0.123456789f,
              1.0f / 3.0f};
-  c.hash = {HashFamily::kSimHash, 9, 17, 16};
+  c.hash = {3, 17, 16};
   c.train.data = "/srv/with space/träin#=1.txt.gz";
   c.train.test = "[test]";
   c.train.dev = "dev # 1";
@@ -411,9 +411,7 @@ TEST_CASE("config: checks across keys") {
   CHECK(ErrorOf("[hash]\nk = 6") ==
         "cluster.ini:2: hash.k = 6: must be at most 5: a table has at most 2^15 buckets");
   CHECK(ErrorOf("[hash]\nk = 5") == "");
-  CHECK(ErrorOf("[hash]\nk = 15\nfamily = simhash") == "");
-  CHECK(ErrorOf("[hash]\nk = 16\nfamily = simhash") ==
-        "cluster.ini:2: hash.k = 16: must be 0 to 15");
+  CHECK(ErrorOf("[hash]\nk = 16") == "cluster.ini:2: hash.k = 16: must be 0 to 15");
   CHECK(
       ErrorOf("[cluster]\nlease_timeout_ms = 1000") ==
       "cluster.ini:2: cluster.lease_timeout_ms = 1000: must be above cluster.heartbeat_ms = 1000");
@@ -574,7 +572,6 @@ TEST_CASE("config: what a resumed run keeps") {
                                          "model.neurons",
                                          "model.active",
                                          "model.precision",
-                                         "hash.family",
                                          "hash.k",
                                          "hash.tables",
                                          "hash.bin",

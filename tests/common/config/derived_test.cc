@@ -21,20 +21,20 @@ TEST_CASE("config: resolving") {
   struct Case {
     uint32_t d, n;
     ActiveSet active;
-    uint32_t k_dwta, k_simhash, slots;
+    uint32_t k, slots;
   };
-  // k: the largest with N / 2^(3k), or N / 2^k, at least 8, up to 2^15 buckets.
+  // k: the largest with N / 2^(3k) at least 8, up to 2^15 buckets.
   const Case cases[] = {
-      {1, 1, ActiveSet::kAll, 1, 1, 1},
-      {100, 191, ActiveSet::kAll, 1, 4, 100},
-      {10'000, 2000, ActiveSet::kAll, 2, 7, 256},
-      {10'000, 2001, ActiveSet::kMass, 2, 7, 256},
-      {136'000, 30'938, ActiveSet::kMass, 3, 11, 256},
-      {136'000, 41'218, ActiveSet::kMass, 4, 12, 256},
-      {50, 262'143, ActiveSet::kMass, 4, 14, 50},
-      {50, 262'144, ActiveSet::kMass, 5, 15, 50},
-      {136'000, 670'091, ActiveSet::kMass, 5, 15, 256},
-      {4'000'000'000, 4'000'000'000, ActiveSet::kMass, 5, 15, 256},
+      {1, 1, ActiveSet::kAll, 1, 1},
+      {100, 191, ActiveSet::kAll, 1, 100},
+      {10'000, 2000, ActiveSet::kAll, 2, 256},
+      {10'000, 2001, ActiveSet::kMass, 2, 256},
+      {136'000, 30'938, ActiveSet::kMass, 3, 256},
+      {136'000, 41'218, ActiveSet::kMass, 4, 256},
+      {50, 262'143, ActiveSet::kMass, 4, 50},
+      {50, 262'144, ActiveSet::kMass, 5, 50},
+      {136'000, 670'091, ActiveSet::kMass, 5, 256},
+      {4'000'000'000, 4'000'000'000, ActiveSet::kMass, 5, 256},
   };
   for (const Case& c : cases) {
     CAPTURE(c.n);
@@ -43,7 +43,7 @@ TEST_CASE("config: resolving") {
     CHECK(config.model.features == c.d);
     CHECK(config.model.labels == c.n);
     CHECK(config.model.active == c.active);
-    CHECK(config.hash.k == c.k_dwta);
+    CHECK(config.hash.k == c.k);
     CHECK(config.model.candidates == std::min(ModelConfig().candidates, c.n));
     CHECK(config.model.negatives == std::min(ModelConfig().negatives, c.n));
     CHECK(config.train.learning_rate == doctest::Approx(0.05 * std::sqrt(2.0)));
@@ -60,11 +60,6 @@ TEST_CASE("config: resolving") {
     own.model.sharing = Sharing::kSample;
     ResolveConfig(c.d, c.n, &own);
     CHECK(own.model.active == (c.n > 2000 ? ActiveSet::kLsh : ActiveSet::kAll));
-
-    Config simhash;
-    simhash.hash.family = HashFamily::kSimHash;
-    ResolveConfig(c.d, c.n, &simhash);
-    CHECK(simhash.hash.k == c.k_simhash);
   }
 }
 
@@ -134,7 +129,6 @@ std::string ChosenValue(const ConfigKey& key) {
       {"model.active", "lsh"},
       {"model.sharing", "sample"},
       {"model.precision", "fp32"},
-      {"hash.family", "simhash"},
       {"hash.k", "3"},
       {"train.optimizer", "adam"},
       {"train.decay", "cosine"},

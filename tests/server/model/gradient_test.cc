@@ -50,8 +50,7 @@ Config OutputConfig(Loss loss, Sharing sharing, ActiveSet active) {
   config.model.active = active;
   config.model.candidates = 4;
   config.model.negatives = 14;
-  config.hash.family = HashFamily::kSimHash;
-  config.hash.k = 3;
+  config.hash.k = 1;
   config.hash.tables = 6;
   return config;
 }

@@ -24,9 +24,8 @@ std::vector<const Kernels*> AvailableKernels() {
   return available;
 }
 
-HashConfig ConfigOf(HashFamily family, uint32_t k, uint32_t tables, uint32_t bin = 8) {
+HashConfig ConfigOf(uint32_t k, uint32_t tables, uint32_t bin = 8) {
   HashConfig config;
-  config.family = family;
   config.k = k;
   config.tables = tables;
   config.bin = bin;
@@ -69,27 +68,6 @@ double AgreeingShare(const Codes& x, const Codes& y) {
 // Four standard deviations of a share that is estimated from n draws.
 double Bound(double share, double n) { return 4 * std::sqrt(share * (1 - share) / n) + 1e-9; }
 
-TEST_CASE("SimHash: two vectors at angle theta agree on a bit with probability 1 - theta/pi") {
-  constexpr size_t kDim = 64;
-  constexpr uint32_t kHashes = 20000;
-  const auto hashes = Make(ConfigOf(HashFamily::kSimHash, 1, kHashes), kDim);
-  Random random(1);
-  const std::vector<float> x = NormalVector(kDim, &random);
-  const std::vector<float> y = NormalVector(kDim, &random);
-  for (float weight : {-1.0f, 0.0f, 0.3f, 1.0f, 3.0f}) {
-    std::vector<float> mixed(kDim);
-    for (size_t d = 0; d < kDim; ++d) mixed[d] = y[d] + weight * x[d];
-    const auto inner = [](const auto& a, const auto& b) {
-      return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-    };
-    const double theta = std::acos(inner(x, mixed) / std::sqrt(inner(x, x) * inner(mixed, mixed)));
-    const double expected = 1 - theta / std::acos(-1.0);
-    // 0.01: signs are not normal, so 1 - theta/pi holds up to O(1/dim).
-    CHECK(std::abs(AgreeingShare(CodesOf(*hashes, x), CodesOf(*hashes, mixed)) - expected) <
-          Bound(expected, kHashes) + 0.01);
-  }
-}
-
 size_t Winner(const std::vector<float>& x, const std::vector<size_t>& bin) {
   size_t best = 0;
   for (size_t j = 1; j < bin.size(); ++j) {
@@ -121,7 +99,7 @@ TEST_CASE("DWTA: two vectors agree on a bin as often as on a random one") {
   const std::vector<float> noise = NormalVector(kDim, &random);
   for (uint32_t bin : {2u, 4u, 8u, 16u}) {
     CAPTURE(bin);
-    const auto hashes = Make(ConfigOf(HashFamily::kDwta, 1, kHashes, bin), kDim);
+    const auto hashes = Make(ConfigOf(1, kHashes, bin), kDim);
     for (float weight : {0.2f, 1.0f, 5.0f}) {
       std::vector<float> y(kDim);
       for (size_t d = 0; d < kDim; ++d) y[d] = x[d] + weight * noise[d];
@@ -135,7 +113,7 @@ TEST_CASE("DWTA: two vectors agree on a bin as often as on a random one") {
 
 TEST_CASE("DWTA depends on the order of the coordinates only") {
   constexpr size_t kDim = 50;
-  const auto hashes = Make(ConfigOf(HashFamily::kDwta, 1, 1000), kDim);
+  const auto hashes = Make(ConfigOf(1, 1000), kDim);
   Random random(3);
   const std::vector<float> x = NormalVector(kDim, &random);
   std::vector<float> y = x;
@@ -145,8 +123,7 @@ TEST_CASE("DWTA depends on the order of the coordinates only") {
 
 TEST_CASE("every bucket of every table is reachable") {
   constexpr size_t kDim = 64;
-  // About 24 a bucket, were the codes uniform. DWTA's are, because the bins of a table are
-  // disjoint; SimHash's directions are not quite orthogonal, hence it gets fewer bits.
+  // About 24 a bucket: the codes are uniform, because the bins of a table are disjoint.
   constexpr size_t kVectors = 12000;
   constexpr uint32_t kTables = 6;
   Random random(5);
@@ -156,8 +133,7 @@ TEST_CASE("every bucket of every table is reachable") {
     x.insert(x.end(), vector.begin(), vector.end());
   }
   for (const HashConfig& config :
-       {ConfigOf(HashFamily::kDwta, 3, kTables, 8), ConfigOf(HashFamily::kDwta, 2, kTables, 16),
-        ConfigOf(HashFamily::kDwta, 9, kTables, 2), ConfigOf(HashFamily::kSimHash, 6, kTables)}) {
+       {ConfigOf(3, kTables, 8), ConfigOf(2, kTables, 16), ConfigOf(9, kTables, 2)}) {
     const auto hashes = Make(config, kDim);
     Codes codes(kVectors * kTables);
     hashes->Codes(kVectors, x.data(), kDim, codes.data());
@@ -182,7 +158,7 @@ std::array<std::vector<float>, 2> SparsePair(size_t shared) {
 }
 
 TEST_CASE("DWTA densification: collisions of sparse vectors rise with their overlap") {
-  const auto hashes = Make(ConfigOf(HashFamily::kDwta, 1, 5000), 1000);
+  const auto hashes = Make(ConfigOf(1, 5000), 1000);
   double last = 0;
   for (size_t shared : {0, 5, 10, 15, 20}) {
     const auto [x, y] = SparsePair(shared);
@@ -194,7 +170,7 @@ TEST_CASE("DWTA densification: collisions of sparse vectors rise with their over
 }
 
 TEST_CASE("DWTA densification spreads the codes of sparse vectors") {
-  const auto hashes = Make(ConfigOf(HashFamily::kDwta, 1, 5000), 1000);
+  const auto hashes = Make(ConfigOf(1, 5000), 1000);
   const Codes codes = CodesOf(*hashes, SparsePair(0)[0]);
   for (uint32_t code = 0; code < 8; ++code) {
     const double share = static_cast<double>(std::count(codes.begin(), codes.end(), code)) / 5000.0;
@@ -203,24 +179,22 @@ TEST_CASE("DWTA densification spreads the codes of sparse vectors") {
 }
 
 TEST_CASE("the zero vector and a single non-zero coordinate have codes in range") {
-  for (HashFamily family : {HashFamily::kDwta, HashFamily::kSimHash}) {
-    for (uint32_t dim : {1u, 3u, 8u, 500u}) {
-      const auto hashes = Make(ConfigOf(family, 3, 20), dim);
-      std::vector<float> x(dim);
-      const Codes zero = CodesOf(*hashes, x);
-      CHECK(zero == CodesOf(*hashes, x));
-      x[dim / 2] = -1.0f;
-      const Codes single = CodesOf(*hashes, x);
-      for (size_t t = 0; t < zero.size(); ++t) {
-        CHECK(zero[t] < hashes->buckets());
-        CHECK(single[t] < hashes->buckets());
-      }
+  for (uint32_t dim : {1u, 3u, 8u, 500u}) {
+    const auto hashes = Make(ConfigOf(3, 20), dim);
+    std::vector<float> x(dim);
+    const Codes zero = CodesOf(*hashes, x);
+    CHECK(zero == CodesOf(*hashes, x));
+    x[dim / 2] = -1.0f;
+    const Codes single = CodesOf(*hashes, x);
+    for (size_t t = 0; t < zero.size(); ++t) {
+      CHECK(zero[t] < hashes->buckets());
+      CHECK(single[t] < hashes->buckets());
     }
   }
 }
 
 TEST_CASE("DWTA codes of the zero vector do not all name the same bucket") {
-  const auto hashes = Make(ConfigOf(HashFamily::kDwta, 3, 50), 100);
+  const auto hashes = Make(ConfigOf(3, 50), 100);
   const Codes codes = CodesOf(*hashes, std::vector<float>(100));
   CHECK(std::count(codes.begin(), codes.end(), codes[0]) < 10);
 }
@@ -237,26 +211,24 @@ TEST_CASE("codes of a batch equal those one by one, for all kernels and strides"
         i % 2 == 0 ? NormalVector(kDim, &random) : IntegerVector(kDim, &random);
     std::copy(row.begin(), row.end(), x.begin() + static_cast<ptrdiff_t>(i * kStride));
   }
-  for (HashFamily family : {HashFamily::kDwta, HashFamily::kSimHash}) {
-    for (const Kernels* kernels : AvailableKernels()) {
-      CAPTURE(kernels->name);
-      const auto hashes = HashFunctions::Make(ConfigOf(family, 3, 11), kDim, kSeed, *kernels);
-      const size_t tables = hashes->tables();
-      Codes single(kLargest * tables);
-      for (size_t i = 0; i < kLargest; ++i) {
-        hashes->Codes(1, x.data() + i * kStride, kStride, single.data() + i * tables);
-      }
-      for (size_t n = 1; n <= kLargest; ++n) {
-        Codes batch(n * tables);
-        hashes->Codes(n, x.data(), kStride, batch.data());
-        CHECK(std::equal(batch.begin(), batch.end(), single.begin()));
-      }
+  for (const Kernels* kernels : AvailableKernels()) {
+    CAPTURE(kernels->name);
+    const auto hashes = HashFunctions::Make(ConfigOf(3, 11), kDim, kSeed, *kernels);
+    const size_t tables = hashes->tables();
+    Codes single(kLargest * tables);
+    for (size_t i = 0; i < kLargest; ++i) {
+      hashes->Codes(1, x.data() + i * kStride, kStride, single.data() + i * tables);
+    }
+    for (size_t n = 1; n <= kLargest; ++n) {
+      Codes batch(n * tables);
+      hashes->Codes(n, x.data(), kStride, batch.data());
+      CHECK(std::equal(batch.begin(), batch.end(), single.begin()));
     }
   }
 }
 
 TEST_CASE("codes are a function of the seed") {
-  const HashConfig config = ConfigOf(HashFamily::kDwta, 2, 40);
+  const HashConfig config = ConfigOf(2, 40);
   Random random(8);
   const std::vector<float> x = NormalVector(64, &random);
   const auto other = HashFunctions::Make(config, 64, kSeed + 1, BestKernels());
@@ -272,10 +244,9 @@ TEST_CASE("golden codes") {
     Codes codes;
   };
   const Golden goldens[] = {
-      {ConfigOf(HashFamily::kDwta, 4, 8, 8), 128, {1221, 3533, 3666, 1998, 3951, 2643, 351, 985}},
-      {ConfigOf(HashFamily::kDwta, 3, 8, 16), 20, {1314, 2128, 304, 1590, 1645, 1749, 2578, 933}},
-      {ConfigOf(HashFamily::kDwta, 2, 8, 8), 5, {0, 11, 10, 24, 4, 18, 19, 34}},
-      {ConfigOf(HashFamily::kSimHash, 9, 8), 128, {145, 155, 394, 221, 251, 377, 196, 388}},
+      {ConfigOf(4, 8, 8), 128, {1221, 3533, 3666, 1998, 3951, 2643, 351, 985}},
+      {ConfigOf(3, 8, 16), 20, {1314, 2128, 304, 1590, 1645, 1749, 2578, 933}},
+      {ConfigOf(2, 8, 8), 5, {0, 11, 10, 24, 4, 18, 19, 34}},
   };
   for (const Golden& golden : goldens) {
     CAPTURE(golden.dim);
@@ -287,7 +258,7 @@ TEST_CASE("golden codes") {
             golden.codes);
     }
   }
-  const auto hashes = Make(ConfigOf(HashFamily::kDwta, 4, 4), 128);
+  const auto hashes = Make(ConfigOf(4, 4), 128);
   CHECK(CodesOf(*hashes, std::vector<float>(128)) == Codes{2717, 3053, 1476, 3898});
 }
 

@@ -57,7 +57,7 @@ TEST_CASE("live tables: buckets follow a change within lag_batches(), whenever i
   CheckLag(kSmall, Hashes(1));
   CheckLag(kSmall, Hashes(2));
   CheckLag(kSmall, Hashes(8));
-  CheckLag(kSmall, Hashes(11, HashFamily::kSimHash));
+  CheckLag(kSmall, Hashes(11));
   CheckLag(kSmall, Hashes(24));
   CheckLag(9 * kMost + 5, Hashes(13));
   CheckLag(11 * kMost + 5, Hashes(3));
@@ -171,7 +171,7 @@ TEST_CASE(
 
 TEST_CASE("live tables: CatchUp is a fresh build, and what follows does not remember the past") {
   Random random(5);
-  for (const HashConfig& config : {Hashes(7), Hashes(10, HashFamily::kSimHash)}) {
+  for (const HashConfig& config : {Hashes(7), Hashes(10)}) {
     Layer layer = MakeLayer(kSmall);
     LiveTables old = Fresh(layer, config);
     for (int batch = 0; batch < 13; ++batch) {

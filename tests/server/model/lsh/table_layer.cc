@@ -18,10 +18,9 @@ Layer MakeLayer(uint32_t ids, Precision precision, uint32_t owned) {
   return layer;
 }
 
-HashConfig Hashes(uint32_t tables, HashFamily family) {
+HashConfig Hashes(uint32_t tables) {
   HashConfig config;
-  config.family = family;
-  config.k = family == HashFamily::kDwta ? 2 : 5;
+  config.k = 2;
   config.tables = tables;
   config.bin = 8;
   return config;

@@ -12,7 +12,7 @@ constexpr uint32_t kSmall = 995;  // ids; 7 regions of 143 rows, 6 are padding; 
 // All of the slots, or the first `owned`.
 Layer MakeLayer(uint32_t ids, Precision precision = Precision::kFp32, uint32_t owned = kSlots);
 
-HashConfig Hashes(uint32_t tables, HashFamily family = HashFamily::kDwta);
+HashConfig Hashes(uint32_t tables);
 
 LiveTables Tables(const Layer& layer, const HashConfig& config);
 
