@@ -64,7 +64,8 @@ void RunReporter::RecordProgress(int64_t now_ms) {
   recorded_ms_ = now_ms;
   const RunStatus status = parts_.core->Describe(now_ms);
   if (status.work.batches == 0) return;
-  recorder_.OnProgress(status, record_meter_.Sample(status), ElapsedSeconds());
+  recorder_.OnProgress(status, record_meter_.Sample(status), UsageOfThisProcess(),
+                       ElapsedSeconds());
   WriteCosts(status);
 }
 
@@ -183,7 +184,8 @@ Status RunReporter::WriteSummary() {
     DSLIDE_RETURN_IF_ERROR(config);
     DSLIDE_RETURN_IF_ERROR(WriteWholeFile(path, FormatConfig(*config)));
   }
-  return WriteWholeFile(directory_ + "/summary.json", SummaryJson(status, WriteCosts(status)));
+  return WriteWholeFile(directory_ + "/summary.json",
+                        SummaryJson(status, WriteCosts(status), UsageOfThisProcess()));
 }
 
 double RunReporter::ElapsedSeconds() const {

@@ -107,6 +107,8 @@ RunStatus Describe(const RunState& run, int64_t now_ms) {
       entry.figures = FiguresOf(run.cluster.loads, member->incarnation);
     }
   }
+  status.of_servers = run.roster().Used(Role::kServer);
+  status.of_workers = run.roster().Used(Role::kWorker);
   status.cpu_seconds = run.roster().cpu_seconds();
   status.peak_rss_bytes = run.roster().peak_rss_bytes();
   return status;

@@ -91,7 +91,9 @@ struct RunStatus {
   Journal journal;
 
   std::vector<MemberStatus> members;  // servers, then workers, in the order in which they joined
-  double cpu_seconds = 0;             // of all members, also of those that left
+  // All members count, also those that left.
+  RoleUsage of_servers, of_workers;
+  double cpu_seconds = 0;
   uint64_t peak_rss_bytes = 0;
 
   size_t Count(Role role) const;

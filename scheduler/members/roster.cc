@@ -81,8 +81,7 @@ Member* Roster::Find(Incarnation incarnation) {
 void Roster::Remove(Incarnation incarnation) {
   const auto found = members_.find(incarnation);
   if (found == members_.end()) return;
-  departed_cpu_seconds_ += found->second.heartbeat.cpu_seconds;
-  departed_rss_bytes_ += found->second.heartbeat.peak_rss_bytes;
+  departed_[static_cast<size_t>(found->second.role)].Add(found->second.heartbeat);
   const std::string name = found->second.name;
   SetPeer(&found->second, "");
   std::erase(MembersOf(found->second.role), &found->second);
@@ -185,15 +184,31 @@ double Roster::BatchMs() const {
   return *middle / 1000.0;
 }
 
+void RoleUsage::Add(const Heartbeat& heartbeat) {
+  cpu_seconds += heartbeat.cpu_seconds;
+  rss_bytes += heartbeat.peak_rss_bytes;
+  largest_rss_bytes = std::max(largest_rss_bytes, heartbeat.peak_rss_bytes);
+}
+
+RoleUsage Roster::Used(Role role) const {
+  RoleUsage used = departed_[static_cast<size_t>(role)];
+  for (const Member* member : MembersOf(role)) used.Add(member->heartbeat);
+  return used;
+}
+
 double Roster::cpu_seconds() const {
-  double sum = departed_cpu_seconds_;
-  for (const auto& [incarnation, member] : members_) sum += member.heartbeat.cpu_seconds;
+  double sum = 0;
+  for (const Role role : {Role::kServer, Role::kWorker, Role::kObserver}) {
+    sum += Used(role).cpu_seconds;
+  }
   return sum;
 }
 
 uint64_t Roster::peak_rss_bytes() const {
-  uint64_t sum = departed_rss_bytes_;
-  for (const auto& [incarnation, member] : members_) sum += member.heartbeat.peak_rss_bytes;
+  uint64_t sum = 0;
+  for (const Role role : {Role::kServer, Role::kWorker, Role::kObserver}) {
+    sum += Used(role).rss_bytes;
+  }
   return sum;
 }
 

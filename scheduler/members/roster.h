@@ -53,6 +53,15 @@ struct Member {
   PlanServer Seat() const { return {name, address, incarnation}; }
 };
 
+// CPU time and memory of the members of a role by their heartbeats, including those that left.
+struct RoleUsage {
+  double cpu_seconds = 0;
+  uint64_t rss_bytes = 0;          // peaks, of all together
+  uint64_t largest_rss_bytes = 0;  // the largest peak
+
+  void Add(const Heartbeat& heartbeat);
+};
+
 class Roster {
  public:
   explicit Roster(int64_t heartbeat_ms) : heartbeat_ms_(heartbeat_ms) {}
@@ -98,6 +107,7 @@ class Roster {
   // The longest time of a batch, from its first request to its last answer: the median over
   // workers; 0: not known. All batches in flight end within about this time.
   double BatchMs() const;
+  RoleUsage Used(Role role) const;
   // Sums over all members, including those that left.
   double cpu_seconds() const;
   uint64_t peak_rss_bytes() const;
@@ -117,9 +127,8 @@ class Roster {
   std::multimap<PeerId, Incarnation> by_peer_;
   std::set<std::string> names_;  // of the members
   std::map<std::string, uint64_t>
-      next_number_;  // by base: from where a free "base-N" is looked for
-  double departed_cpu_seconds_ = 0;
-  uint64_t departed_rss_bytes_ = 0;
+      next_number_;                    // by base: from where a free "base-N" is looked for
+  std::array<RoleUsage, 3> departed_;  // by role
 };
 
 }  // namespace dslide

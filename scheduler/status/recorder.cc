@@ -50,8 +50,10 @@ RunRecorder::RunRecorder(const std::string& run_directory, const RunContext& run
 }
 
 void RunRecorder::OnProgress(const RunStatus& status, const ProgressMeter::Reading& reading,
-                             double elapsed_s) {
-  if (reading.recent.samples > 0) metrics_.Append(ProgressRecord(reading, elapsed_s));
+                             const ProcessUsage& own, double elapsed_s) {
+  if (reading.recent.samples > 0) {
+    metrics_.Append(ProgressRecord(reading, status, own, elapsed_s));
+  }
   loads_.Append(LoadsRecord(status, elapsed_s));
 }
 

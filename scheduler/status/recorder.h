@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/process.h"
 #include "common/checkpoint/manifest.h"
 #include "common/log/event.h"
 #include "common/text/preprocessor.h"
@@ -47,7 +48,9 @@ class RunRecorder {
   const Status& state() const { return metrics_.state(); }
 
   // Every few seconds of training: a line in each file; none in metrics.jsonl if no batch counted.
-  void OnProgress(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);
+  // `own`: of the scheduler.
+  void OnProgress(const RunStatus& status, const ProgressMeter::Reading& reading,
+                  const ProcessUsage& own, double elapsed_s);
   // Every second, for the history.
   void OnReading(const RunStatus& status, const ProgressMeter::Reading& reading, double elapsed_s);
   void OnEvent(const Event& event, double elapsed_s);

@@ -45,6 +45,21 @@ void AddStats(const TrainingStats& stats, OrderedJson* json) {
   (*json)["uniform_recall_at_10"] = stats.RecallUniform();
 }
 
+// The use of the processes until now, by role: how many there are, CPU time of all that the run has
+// had, memory of the largest.
+OrderedJson ProcessesJson(const RunStatus& status, const ProcessUsage& own) {
+  const auto role = [](size_t count, double cpu_seconds, uint64_t bytes) {
+    return OrderedJson{{"count", count},
+                       {"cpu_seconds", cpu_seconds},
+                       {"peak_rss_mb", static_cast<double>(bytes) / (1 << 20)}};
+  };
+  const RoleUsage &servers = status.of_servers, &workers = status.of_workers;
+  return {
+      {"server", role(status.Count(Role::kServer), servers.cpu_seconds, servers.largest_rss_bytes)},
+      {"worker", role(status.Count(Role::kWorker), workers.cpu_seconds, workers.largest_rss_bytes)},
+      {"scheduler", role(1, own.cpu_seconds, own.peak_rss_bytes)}};
+}
+
 }  // namespace
 
 void AddCosts(const RunCosts& costs, OrderedJson* json) {
@@ -108,7 +123,8 @@ std::string LostRecord(const std::string& server, double elapsed_s) {
   return LineOf({{"event", "lost"}, {"elapsed_s", elapsed_s}, {"server", server}});
 }
 
-std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s) {
+std::string ProgressRecord(const ProgressMeter::Reading& reading, const RunStatus& status,
+                           const ProcessUsage& own, double elapsed_s) {
   OrderedJson json;
   json["event"] = "progress";
   json["elapsed_s"] = elapsed_s;
@@ -117,6 +133,7 @@ std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed
   json["samples"] = reading.samples;
   json["samples_per_second"] = reading.samples_per_second;
   AddStats(reading.recent, &json);
+  json["processes"] = ProcessesJson(status, own);
   return json.dump();
 }
 
@@ -156,7 +173,7 @@ std::string EvaluationRecord(const EvaluationResult& result, double elapsed_s) {
   return json.dump();
 }
 
-std::string SummaryJson(const RunStatus& status, const RunCosts& costs) {
+std::string SummaryJson(const RunStatus& status, const RunCosts& costs, const ProcessUsage& own) {
   const ModelConfig& model = status.run->config.model;
   OrderedJson json;
   json["outcome"] = status.outcome.empty() ? "finished" : status.outcome;
@@ -166,6 +183,7 @@ std::string SummaryJson(const RunStatus& status, const RunCosts& costs) {
   json["epochs"] = status.epoch;
   json["samples"] = status.samples;
   AddCosts(costs, &json);
+  json["processes"] = ProcessesJson(status, own);
   AddAudits(status, &json);
   json["parameters"] = ParameterCount(model);
   json["checkpoint"] = status.last_checkpoint;

@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "common/base/process.h"
 #include "common/log/event.h"
 #include "scheduler/core/run_status.h"
 #include "scheduler/status/progress.h"
@@ -16,7 +17,9 @@ namespace dslide {
 std::string StartRecord(const RunContext& run, double time);
 std::string NoticeRecord(const Event& event, double elapsed_s);
 std::string LostRecord(const std::string& server, double elapsed_s);
-std::string ProgressRecord(const ProgressMeter::Reading& reading, double elapsed_s);
+// `own`: of the scheduler.
+std::string ProgressRecord(const ProgressMeter::Reading& reading, const RunStatus& status,
+                           const ProcessUsage& own, double elapsed_s);
 // The same for people.
 Event EvaluationEvent(const EvaluationResult& result, bool is_stream);
 // An event `evaluation`, or `held_out`.
@@ -30,6 +33,6 @@ void AddCosts(const RunCosts& costs, nlohmann::ordered_json* json);
 void AddAudits(const RunStatus& status, nlohmann::ordered_json* json);
 
 // summary.json.
-std::string SummaryJson(const RunStatus& status, const RunCosts& costs);
+std::string SummaryJson(const RunStatus& status, const RunCosts& costs, const ProcessUsage& own);
 
 }  // namespace dslide

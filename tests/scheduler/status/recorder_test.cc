@@ -78,12 +78,12 @@ TEST_CASE("recorder: what happens is in the files and in the history") {
 TEST_CASE("recorder: an interval in which no batch counted leaves no record") {
   Setup setup;
   RunRecorder recorder(setup.directory.path(), setup.run, LabelNames());
-  recorder.OnProgress({}, {}, 1);
+  recorder.OnProgress({}, {}, {}, 1);
   const std::string metrics = setup.directory.path() + "/metrics.jsonl";
   CHECK(ContentOf(metrics).find("progress") == std::string::npos);
   ProgressMeter::Reading reading;
   reading.recent.samples = 1;
-  recorder.OnProgress({}, reading, 2);
+  recorder.OnProgress({}, reading, {}, 2);
   CHECK(ContentOf(metrics).find("\"progress\",\"elapsed_s\":2.0") != std::string::npos);
 }
 
