@@ -1,7 +1,6 @@
 #include "tools/dslide/bench/cluster_bench.h"
 
 #include <fmt/core.h>
-#include <poll.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,7 +10,7 @@
 #include "common/base/process.h"
 #include "common/base/temporary_directory.h"
 #include "common/math/median.h"
-#include "tools/dslide/cluster/child_process.h"
+#include "tools/dslide/cluster/train_child.h"
 
 namespace dslide {
 namespace {
@@ -68,8 +67,7 @@ Result<ClusterRun> Train(const EngineBenchOptions& options, const Overrides& ove
                          const TemporaryDirectory& directory, uint32_t epochs,
                          StopSignals* signals) {
   const std::string run = directory.path() + "/run";
-  std::vector<std::string> arguments = {"train", "--servers", "1", "--workers",
-                                        "1",     "--run-dir", run};
+  std::vector<std::string> arguments = {"--servers", "1", "--workers", "1", "--run-dir", run};
   Overrides settings = overrides;
   settings.push_back("train.data=" + directory.path() + "/train.txt");
   settings.push_back(fmt::format("train.epochs={}", epochs));
@@ -80,27 +78,14 @@ Result<ClusterRun> Train(const EngineBenchOptions& options, const Overrides& ove
     arguments.push_back("--set");
     arguments.push_back(setting);
   }
-  const std::string log = directory.path() + "/log";
-  Result<ChildProcess> child =
-      ChildProcess::Start("train", ExecutableDirectory() + "/dslide", arguments, log, false);
-  DSLIDE_RETURN_IF_ERROR(child);
-  ChildProcess& launcher = *child;
-  while (launcher.running()) {
-    pollfd ready{signals->fd(), POLLIN, 0};
-    (void)poll(&ready, 1, 20);
-    launcher.Poll();
-    if (!signals->Take()) continue;
-    constexpr int kGraceMs = 30000;
-    StopAll({&launcher}, kGraceMs);
-    return Failed("stopped");
-  }
+  const Result<TrainOutcome> ended = RunTrain(
+      "train", arguments, directory.path() + "/log", [] { return false; }, signals);
+  DSLIDE_RETURN_IF_ERROR(ended);
+  if (ended->interrupted) return Failed("stopped");
   std::ifstream file(run + "/summary.json");
   Json summary = Json::parse(file, nullptr, false);
-  if (launcher.exit_code() != 0 || summary.is_discarded()) {
-    std::ifstream lines(log);
-    std::string line, last;
-    while (std::getline(lines, line)) last = line;
-    return Failed(fmt::format("the cluster ended with {}: {}", launcher.Ending(), last));
+  if (ended->exit_code != 0 || summary.is_discarded()) {
+    return Failed("the cluster ended: " + ended->reason);
   }
   const Result<double> rate = SteadyRate(run + "/metrics.jsonl");
   DSLIDE_RETURN_IF_ERROR(rate);

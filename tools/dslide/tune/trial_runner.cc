@@ -1,35 +1,18 @@
 #include "tools/dslide/tune/trial_runner.h"
 
 #include <fmt/core.h>
-#include <poll.h>
-#include <signal.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "common/log/log.h"
-#include "tools/dslide/cluster/child_process.h"
+#include "tools/dslide/cluster/train_child.h"
 
 namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kPollMs = 50;
-constexpr int kStopGraceMs = 10000;  // for a run that was asked to stop
-
-// The last line that `dslide train` wrote as its error; else the last line.
-std::string LastWords(const std::string& log) {
-  std::ifstream file(log);
-  std::string line, last, error;
-  while (std::getline(file, line)) {
-    if (auto words = FailureIn(line, "dslide train")) error = *std::move(words);
-    if (!line.empty()) last = line;
-  }
-  return error.empty() ? last : error;
-}
 
 }  // namespace
 
@@ -42,61 +25,37 @@ Status TrialRunner::Run(int64_t deadline_ms, Trial* trial) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) return BadInput(fmt::format("{}: cannot create: {}", path, error.message()));
-  std::vector<std::string> arguments = {"train",
-                                        "--config",
-                                        base_,
-                                        "--run-dir",
-                                        path,
-                                        "--servers",
-                                        std::to_string(servers_),
-                                        "--workers",
-                                        std::to_string(workers_)};
+  std::vector<std::string> arguments = {"--config",  base_,
+                                        "--run-dir", path,
+                                        "--servers", std::to_string(servers_),
+                                        "--workers", std::to_string(workers_)};
   KeyValues settings = trial->settings;
   settings["checkpoint.directory"] = "";  // in the trial's own
   for (const auto& [key, value] : settings) {
     arguments.insert(arguments.end(), {"--set", key + "=" + value});
   }
   const int64_t started_ms = MonotonicMillis();
-  Result<ChildProcess> child =
-      ChildProcess::Start(fmt::format("trial {}", trial->number), ExecutableDirectory() + "/dslide",
-                          arguments, path + "/train.log", false);
-  DSLIDE_RETURN_IF_ERROR(child);
-  const Status followed = Follow(deadline_ms, trial, &*child);
+  const auto on_interrupt = [&] {
+    say_(fmt::format("stopping trial {}; another signal, a second later or more, ends it at once",
+                     trial->number));
+  };
+  const Result<TrainOutcome> ended = RunTrain(
+      fmt::format("trial {}", trial->number), arguments, path + "/train.log",
+      [&] { return MonotonicMillis() >= deadline_ms; }, signals_, on_interrupt);
+  DSLIDE_RETURN_IF_ERROR(ended);
   trial->seconds = static_cast<double>(MonotonicMillis() - started_ms) / 1000;
-  return followed;
-}
-
-Status TrialRunner::Follow(int64_t deadline_ms, Trial* trial, ChildProcess* child) {
-  bool interrupted = false;
-  while (!child->Poll()) {
-    pollfd ready{signals_->fd(), POLLIN, 0};
-    (void)poll(&ready, 1, kPollMs);
-    if (signals_->Take()) {
-      if (!interrupted) {
-        say_(
-            fmt::format("stopping trial {}; another signal, a second later or more, ends it at "
-                        "once",
-                        trial->number));
-      }
-      interrupted = true;
-      child->Signal(SIGTERM);  // the second one ends it at once
-    }
-    if (interrupted || MonotonicMillis() < deadline_ms) continue;
-    StopAll({child}, kStopGraceMs);
-    trial->end = TrialEnd::kStopped;
-    break;
-  }
-  exit_code_ = child->exit_code();
-  if (interrupted && exit_code_ != 0) return Error{ErrorKind::kPreempted, "stopped"};
+  exit_code_ = ended->exit_code;
+  if (ended->interrupted && exit_code_ != 0) return Error{ErrorKind::kPreempted, "stopped"};
   if (exit_code_ == 0) {
     trial->end = TrialEnd::kFinished;
     ReadSummary(trial);
-  } else if (trial->end != TrialEnd::kStopped) {
+  } else if (ended->stopped) {
+    trial->end = TrialEnd::kStopped;
+  } else {
     trial->end = TrialEnd::kFailed;
-    const std::string words = LastWords(child->log());
-    trial->reason = words.empty() ? child->Ending() : words;
+    trial->reason = ended->reason;
   }
-  if (interrupted) return Error{ErrorKind::kPreempted, "stopped"};
+  if (ended->interrupted) return Error{ErrorKind::kPreempted, "stopped"};
   return {};
 }
 

@@ -35,7 +35,6 @@ class TrialRunner {
   void Reduce(const Trial& trial) const;
 
  private:
-  Status Follow(int64_t deadline_ms, Trial* trial, class ChildProcess* child);
   void ReadSummary(Trial* trial) const;
 
   std::string base_;
