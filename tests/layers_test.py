@@ -37,7 +37,7 @@ LAYERS = [
     ("tools", ["common", "server", "scheduler", "worker"], """
         tools/dslide/runs tools/dslide/cluster tools/dslide/keys tools/dslide/ledger tools/dslide/model
         tools/dslide/serve tools/dslide/data tools/dslide/export tools/dslide/vectors tools/dslide/report
-        tools/dslide/tune tools/dslide/bench tools/dslide/plan
+        tools/dslide/tune tools/dslide/bench tools/dslide/estimate
         tools/dslide/checkpoint tools/dslide/doctor tools/dslide/commands tools/dslide tools/bench/swarm tools/bench
         tools/python/module"""),
 ]

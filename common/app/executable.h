@@ -31,7 +31,7 @@ Result<Config> ConfigFromArguments(const ParsedArguments& arguments);
 // Refuses [idle], which is for the owners of lent machines, in the configuration of a run.
 Status CheckNotLent(const Config& config);
 
-// --data, --test, --format and --fields, for executables and commands that begin or plan a run:
+// --data, --test, --format and --fields, for executables and commands that begin or estimate a run:
 // short forms of --set with train.data, train.test, text.format and text.fields.
 void DeclareDataOptions(CommandLine* line);
 // The values of --set and, as far as they are declared, of the options of DeclareDataOptions().

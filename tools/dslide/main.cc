@@ -8,7 +8,8 @@ namespace {
 constexpr dslide::Command kCommands[] = {
     {"quickstart", dslide::QuickstartCommand,
      "train, evaluate and predict with D-SLIDE's own data"},
-    {"plan", dslide::PlanCommand, "say what a run needs, and how fast it is on given machines"},
+    {"estimate", dslide::EstimateCommand,
+     "estimate memory, bytes, speed and hours of a run on given machines"},
     {"train", dslide::TrainCommand, "start a cluster on this machine and train"},
     {"tune", dslide::TuneCommand, "find good settings in a given time"},
     {"evaluate", dslide::EvaluateCommand, "measure a checkpoint on a test file"},
@@ -31,6 +32,7 @@ constexpr dslide::Command kCommands[] = {
     {"drain", dslide::OldDrainCommand, nullptr},
     {"keygen", dslide::OldKeygenCommand, nullptr},
     {"worker", dslide::OldWorkerCommand, nullptr},
+    {"plan", dslide::OldPlanCommand, nullptr},
 };
 
 }  // namespace

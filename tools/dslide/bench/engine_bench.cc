@@ -7,8 +7,6 @@
 #include <cmath>
 #include <deque>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -65,18 +63,15 @@ class Engine {
   explicit Engine(const EngineBenchOptions& options)
       : config_(options.config),
         plan_(EqualPlan(1, config_.cluster.slots, {{"", ""}})),
-        epoch_(options.epoch),
-        samples_(options.samples > 0 ? options.samples : kSamples),
-        batches_(options.batches),
-        next_batch_(options.samples > 0 ? 0 : kSamples / config_.train.batch / 2) {
-    for (uint32_t b = 0; options.batches.empty() && b < kGeneratedBatches; ++b) {
+        next_batch_(kSamples / config_.train.batch / 2) {
+    for (uint32_t b = 0; b < kGeneratedBatches; ++b) {
       batches_.push_back(GenerateBatch(options, b));
     }
     const std::vector<std::vector<SlotId>> split =
         DivideSlots(AllSlots(config_.cluster), config_.cluster, options.threads);
     executors_.resize(options.threads);
     pool_ = std::make_unique<ExecutorPool>(options.threads, [&, split](uint32_t i) {
-      auto executor = std::make_unique<Executor>(config_, samples_, split[i], Purpose::kTraining,
+      auto executor = std::make_unique<Executor>(config_, kSamples, split[i], Purpose::kTraining,
                                                  BestKernels());
       executor->Initialise();
       executors_[i] = executor.get();
@@ -88,20 +83,10 @@ class Engine {
   // Trains for `seconds`. Returns the number of batches that ended.
   uint64_t Train(double seconds) {
     const auto begin = std::chrono::steady_clock::now();
-    return TrainWhile([&] {
+    const auto left = [&] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() <
              seconds;
-    });
-  }
-
-  // The same for so many batches.
-  uint64_t TrainBatches(uint64_t batches) {
-    const uint64_t end = next_batch_ + batches;
-    return TrainWhile([&] { return next_batch_ < end; });
-  }
-
-  template <typename Left>
-  uint64_t TrainWhile(const Left& left) {
+    };
     uint64_t done = 0;
     while (left() || !flights_.empty()) {
       while (left() && flights_.size() < kInFlight) Launch();
@@ -111,13 +96,6 @@ class Engine {
     }
     return done;
   }
-
-  // The messages of every so many batches are kept.
-  void Keep(uint64_t every) { keep_every_ = every; }
-  const std::vector<Body>& kept() const { return kept_; }
-  // CPU time of this thread until now, as the worker of the batches and gathering replies.
-  double worker_seconds() const { return worker_seconds_; }
-  double gather_seconds() const { return gather_seconds_; }
 
   // The executors; idle between calls.
   const std::vector<Executor*>& executors() const { return executors_; }
@@ -140,7 +118,6 @@ class Engine {
 
   struct Flight {
     BatchFlight batch;
-    std::optional<Body> kept;  // the request of this stage, if it is to be kept
     RequestRound round;
     std::vector<JobReply> parts;
     size_t missing = 0;
@@ -155,21 +132,15 @@ class Engine {
   }
 
   void Launch() {
-    const double begin = ThreadCpuSeconds();
     LeaseGrant lease;
-    lease.epoch = epoch_;
     lease.unit = static_cast<uint32_t>(next_batch_ / config_.train.unit_batches);
     LeaseBatch batch = batches_[next_batch_ % batches_.size()];
     batch.index = static_cast<uint32_t>(next_batch_ % config_.train.unit_batches);
     const uint64_t ticket = ++next_batch_;
     BatchFlight flight(config_, plan_, lease, std::move(batch), next_batch_);
     Body request = flight.RequestFor(0);
-    std::optional<Body> kept;
-    if (keep_every_ > 0 && ticket % keep_every_ == 0) kept = request;
     RequestRound first(std::move(request));
-    const auto added =
-        flights_.emplace(ticket, Flight{std::move(flight), std::move(kept), std::move(first), {}});
-    worker_seconds_ += ThreadCpuSeconds() - begin;
+    const auto added = flights_.emplace(ticket, Flight{std::move(flight), std::move(first), {}});
     Submit(ticket, &added.first->second);
   }
 
@@ -185,9 +156,7 @@ class Engine {
     ThrowIfError(outcome.part);
     flight.parts[outcome.executor] = std::move(outcome.part);
     if (--flight.missing > 0) return false;
-    const double begin = ThreadCpuSeconds();
     const auto progress = flight.round.Gather(BodiesOf(std::move(flight.parts)));
-    gather_seconds_ += ThreadCpuSeconds() - begin;
     if (progress == RequestRound::Progress::kOutOfRange)
       throw std::runtime_error("training diverged");
     if (progress == RequestRound::Progress::kReplied && TakeReply(&flight)) {
@@ -201,36 +170,23 @@ class Engine {
   // True if the reply ended the batch.
   bool TakeReply(Flight* flight) {
     Body reply = flight->round.TakeReply();
-    if (flight->kept) {
-      kept_.push_back(*std::move(flight->kept));
-      kept_.push_back(reply);
-    }
-    const double begin = ThreadCpuSeconds();
     const Result<bool> taken = flight->batch.Take(0, std::move(reply));
     DSLIDE_CHECK(taken.ok());
     const bool done = flight->batch.done();
     if (!done) {
       Body next = flight->batch.RequestFor(0);
-      if (flight->kept) flight->kept = next;
       flight->round = RequestRound(std::move(next));
     }
-    worker_seconds_ += ThreadCpuSeconds() - begin;
     return done;
   }
 
   const Config& config_;
   Plan plan_;
-  uint32_t epoch_;
-  uint64_t samples_;  // of the run
   std::vector<LeaseBatch> batches_;
-  std::vector<Body> kept_;
-  uint64_t keep_every_ = 0;
-  double worker_seconds_ = 0;
-  double gather_seconds_ = 0;
   std::vector<Executor*> executors_;
   std::unique_ptr<ExecutorPool> pool_;
   std::map<uint64_t, Flight> flights_;
-  uint64_t next_batch_;  // from the epoch's middle on, or of a short run from its beginning
+  uint64_t next_batch_;  // from the epoch's middle on
 };
 
 // Sums over the executors.
@@ -347,88 +303,6 @@ EngineBenchResult RunEngineBench(const EngineBenchOptions& given) {
     median.table_bytes_per_neuron /= options.labels;
   }
   return median;
-}
-
-namespace {
-
-// Of all executors' threads until now.
-double ExecutorSeconds(Engine* engine) {
-  std::mutex mutex;
-  double sum = 0;
-  engine->OnAll([&](Executor&) {
-    const std::lock_guard lock(mutex);
-    sum += ThreadCpuSeconds();
-  });
-  return sum;
-}
-
-// Time on the clock in the phases of one layer, summed over the executors.
-template <typename LayerOf>
-double PhaseSeconds(const Engine& engine, const LayerOf& layer_of) {
-  double sum = 0;
-  for (Executor* executor : engine.executors()) {
-    for (const double seconds : layer_of(*executor).stats().seconds()) sum += seconds;
-  }
-  return sum;
-}
-
-// To rank all neurons for a sample as an evaluation does, with activations of the last batches.
-double EvaluateSeconds(const Config& config, Engine* engine) {
-  TopKRequest request;
-  constexpr uint32_t kBest = 5;
-  constexpr float kRecall = 0.99f;
-  request.k = kBest;
-  request.recall = kRecall;
-  for (const Body& body : engine->kept()) {
-    if (const auto* query = std::get_if<ActiveQuery>(&body)) request.hidden = query->hidden;
-  }
-  if (request.hidden.rows == 0) return 0;
-  const double before = ExecutorSeconds(engine);
-  engine->OnAll([&](Executor& executor) { (void)executor.Handle(kWorker, Body(request)); });
-  return (ExecutorSeconds(engine) - before) / config.train.batch;
-}
-
-}  // namespace
-
-EngineCosts MeasureEngineCosts(const EngineBenchOptions& options) {
-  Engine engine(options);
-  const uint64_t all = options.samples / options.config.train.batch;
-  if (all > 0) {
-    (void)engine.TrainBatches(all / 10);
-  } else {
-    (void)engine.Train(options.seconds / 2);
-  }
-  constexpr uint64_t kKeptBatches = 16;
-  engine.Keep(std::max<uint64_t>(1, all / kKeptBatches));
-  const auto phases = [&] {
-    return std::pair(
-        PhaseSeconds(engine, [](Executor& e) -> const OutputLayer& { return e.output(); }),
-        PhaseSeconds(engine, [](Executor& e) -> const InputLayer& { return e.input(); }));
-  };
-  const auto before = Observe(engine);
-  const auto [output_before, input_before] = phases();
-  const double cpu_before = ExecutorSeconds(&engine);
-  const double worker_before = engine.worker_seconds(), gather_before = engine.gather_seconds();
-  const auto begin = std::chrono::steady_clock::now();
-  const auto batches = static_cast<double>(std::max<uint64_t>(
-      1, all > 0 ? engine.TrainBatches(all - all / 10) : engine.Train(options.seconds)));
-  EngineCosts costs;
-  costs.batches_per_second =
-      batches / std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  costs.worker_seconds = (engine.worker_seconds() - worker_before) / batches;
-  costs.gather_seconds = (engine.gather_seconds() - gather_before) / batches;
-  const double cpu = (ExecutorSeconds(&engine) - cpu_before) / batches;
-  const auto after = Observe(engine);
-  const auto [output_after, input_after] = phases();
-  // The clock's share of each layer; CPU time is told for threads only.
-  const double output = output_after - output_before, input = input_after - input_before;
-  costs.neurons_seconds = cpu * output / (output + input);
-  costs.input_seconds = cpu * input / (output + input);
-  costs.rows_per_batch = (after.output_rows - before.output_rows) / batches;
-  costs.input_rows_per_batch = (after.input_rows - before.input_rows) / batches;
-  costs.messages = engine.kept();
-  costs.evaluate_seconds = EvaluateSeconds(options.config, &engine);
-  return costs;
 }
 
 RankingBenchResult RunRankingBench(const EngineBenchOptions& given, uint32_t samples) {

@@ -24,10 +24,6 @@ struct EngineBenchOptions {
   uint32_t threads = 1;              // executors
   uint32_t repeats = 5;              // measurements of roofline and engine, in turn
   double seconds = 2;                // of each measurement of the engine
-  uint32_t epoch = 0;                // of the run; some only form centroids
-  uint64_t samples = 0;              // MeasureEngineCosts(): of a run that is trained from its
-                                     // beginning to its end; 0: the middle of a long one
-  std::vector<LeaseBatch> batches = {};  // used in turn; none: they are generated
 };
 
 // Medians over the repeats.
@@ -48,20 +44,6 @@ struct EngineBenchResult {
   double longest_rehash_step = 0;        // CPU seconds; the longest delay of a batch
 };
 
-// What a batch costs in CPU seconds, and what its messages say.
-struct EngineCosts {
-  double neurons_seconds = 0;  // executors on neurons, summed over them
-  double input_seconds = 0;    // executors on input rows
-  double worker_seconds = 0;   // the worker's part: sums, relu, masks
-  double gather_seconds = 0;   // adding up the executors' parts, in the server's network thread
-  double rows_per_batch = 0;   // output rows
-  double input_rows_per_batch = 0;
-  double evaluate_seconds = 0;  // to rank all neurons for a sample, summed over the executors
-  double batches_per_second = 0;
-  // The requests and replies of some batches.
-  std::vector<Body> messages;
-};
-
 struct RankingBenchResult {
   uint32_t samples = 0;
   double exact_seconds = 0;  // best 5 of all neurons for each sample
@@ -69,11 +51,6 @@ struct RankingBenchResult {
 };
 
 EngineBenchResult RunEngineBench(const EngineBenchOptions& options);
-
-// Trains for half of `options.seconds` to warm up, then measures for as many seconds; of a run with
-// `options.samples` a tenth is to warm up. `options.config` is resolved, of one epoch if there are
-// `samples`.
-EngineCosts MeasureEngineCosts(const EngineBenchOptions& options);
 
 // Ranks `samples` activations against the output neurons.
 RankingBenchResult RunRankingBench(const EngineBenchOptions& options, uint32_t samples);

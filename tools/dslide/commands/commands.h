@@ -7,7 +7,7 @@ int QuickstartCommand(int argc, char** argv);
 int TrainCommand(int argc, char** argv);
 int TuneCommand(int argc, char** argv);
 int EvaluateCommand(int argc, char** argv);
-int PlanCommand(int argc, char** argv);
+int EstimateCommand(int argc, char** argv);
 int PredictCommand(int argc, char** argv);
 int ExportCommand(int argc, char** argv);
 int ServeCommand(int argc, char** argv);
@@ -29,5 +29,6 @@ int OldEventsCommand(int argc, char** argv);
 int OldDrainCommand(int argc, char** argv);
 int OldKeygenCommand(int argc, char** argv);
 int OldWorkerCommand(int argc, char** argv);
+int OldPlanCommand(int argc, char** argv);
 
 }  // namespace dslide

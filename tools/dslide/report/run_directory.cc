@@ -34,31 +34,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-// Calls `take` with each record of a file of JSON lines. It throws what the JSON library throws
-// about a member that is missing or of another type.
-Status ReadRecords(const std::string& path, const std::function<void(const Json&)>& take) {
-  const Result<std::string> text = ReadWholeFile(path);
-  DSLIDE_RETURN_IF_ERROR(text);
-  size_t number = 0;
-  for (size_t begin = 0, end; (end = text->find('\n', begin)) != std::string::npos;
-       begin = end + 1) {
-    ++number;
-    const std::string_view line = std::string_view(*text).substr(begin, end - begin);
-    const auto damaged = [&](const char* reason) {
-      return BadInput(
-          fmt::format("{}:{}: {}; remove the line to report without it", path, number, reason));
-    };
-    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object()) return damaged("not a JSON object");
-    try {
-      take(record);
-    } catch (const Json::exception&) {
-      return damaged("not a record of a run");
-    }
-  }
-  return {};
-}
-
 // Time over all lives of the scheduler: each begins where the one before was heard of last.
 class Lives {
  public:
@@ -267,6 +242,29 @@ std::string CheckpointsOf(const std::string& run_directory, const Config& config
 }
 
 }  // namespace
+
+Status ReadRecords(const std::string& path, const std::function<void(const Json&)>& take) {
+  const Result<std::string> text = ReadWholeFile(path);
+  DSLIDE_RETURN_IF_ERROR(text);
+  size_t number = 0;
+  for (size_t begin = 0, end; (end = text->find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    ++number;
+    const std::string_view line = std::string_view(*text).substr(begin, end - begin);
+    const auto damaged = [&](const char* reason) {
+      return BadInput(
+          fmt::format("{}:{}: {}; remove the line to report without it", path, number, reason));
+    };
+    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object()) return damaged("not a JSON object");
+    try {
+      take(record);
+    } catch (const Json::exception&) {
+      return damaged("not a record of a run");
+    }
+  }
+  return {};
+}
 
 std::vector<std::string> FilesOfRun(const std::string& run_directory) {
   std::vector<std::string> files;
