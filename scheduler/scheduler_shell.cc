@@ -139,9 +139,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
 void SchedulerShell::TendHook() {
   if (!hook_.exists()) return;
   const CheckpointHook::Figures before = hook_.figures();
-  for (const std::string& line : hook_.Tick(MonotonicMillis())) {
-    reporter_.Warning({event::kHookFailed, line});
-  }
+  for (const Event& event : hook_.Tick(MonotonicMillis())) reporter_.Warning(event);
   const CheckpointHook::Figures& now = hook_.figures();
   reporter_.SetHook(now);
   if (now.running != before.running) core_.HoldCheckpoint(NameIn(now.running));

@@ -35,8 +35,6 @@ class SchedulerShell {
  private:
   explicit SchedulerShell(std::unique_ptr<StartedRun> run);
 
-  // Kinds of lines that peers can cause, each of which is limited.
-
   // What came in a turn of the loop.
   struct Turn {
     size_t taken = 0;    // messages that were looked at

@@ -188,9 +188,7 @@ Heartbeat ServerShell::Usage() const {
 }
 
 void ServerShell::TendHook() {
-  for (const std::string& line : hook_.Tick(MonotonicMillis())) {
-    LogWarning({event::kHookFailed, line});
-  }
+  for (const Event& event : hook_.Tick(MonotonicMillis())) LogWarning(event);
 }
 
 // What this server wrote last is worth the wait. A signal ends it, and so does a second failure.

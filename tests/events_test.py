@@ -18,7 +18,7 @@ HEADER = """# Events
 
 Every line of a log has a code, which stays when the words of the line change. A line is
 `TIME LEVEL NAME [CODE] TEXT`; with `DSLIDE_LOG=json` it is an object with `code`, `message` and
-`fields`. Events of a run are in its `metrics.jsonl`, in `dslide status --events` and `--follow`
+`fields`. Notices and decisions of a run are in its `metrics.jsonl`, in `dslide status --events` and `--follow`
 (`--json` has `code`, `text` and `fields`), on the status page and in `/api/status`. Alerts and
 scripts should look at codes and fields, never at the text. `tests/events_test.py --write` writes
 this file from the constants in the sources.

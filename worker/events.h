@@ -19,6 +19,8 @@ inline constexpr EventKind kHostPolicy = {
     "host.policy", "the rules of an opportunistic worker, and changes of them"};
 inline constexpr EventKind kHostState = {"host.state",
                                          "an opportunistic worker pauses or continues"};
+inline constexpr EventKind kHostWaits = {"host.wait",
+                                         "an opportunistic worker waits for the scheduler"};
 inline constexpr EventKind kHostRecords = {
     "host.records.fail", "the records of an opportunistic worker cannot be read or written"};
 

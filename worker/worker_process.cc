@@ -108,7 +108,7 @@ class WorkerProcess {
     const std::string why = end.outcome.ok() ? "the scheduler stops before the run is done"
                                              : end.outcome.error().message;
     lent_->SetState("waiting", session_.name, MonotonicMillis());
-    lent_->Say({event::kSchedulerSilent, "waits for the scheduler: " + why}, MonotonicMillis());
+    lent_->Say({event::kHostWaits, "waits for the scheduler: " + why}, MonotonicMillis());
     for (int64_t now_ms; (now_ms = MonotonicMillis()) < until_ms;) {
       if (!Wait(std::min(until_ms - now_ms, LentMachine::kLookMs))) return false;
       (void)lent_->Look(MonotonicMillis());

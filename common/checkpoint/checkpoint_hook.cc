@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/log/events.h"
+
 namespace dslide {
 namespace {
 
@@ -74,8 +76,8 @@ void CheckpointHook::Repeat(const std::string& directory) {
   if (next_.empty()) Offer(directory, std::move(variables_));
 }
 
-std::vector<std::string> CheckpointHook::Tick(int64_t now_ms) {
-  std::vector<std::string> lines;
+std::vector<Event> CheckpointHook::Tick(int64_t now_ms) {
+  std::vector<Event> events;
   if (pid_ > 0) {
     int status = 0;
     const pid_t ended = waitpid(pid_, &status, WNOHANG);
@@ -89,14 +91,14 @@ std::vector<std::string> CheckpointHook::Tick(int64_t now_ms) {
                                      : "";
       if (told_to_end_) kill(-pid_, SIGKILL);  // what it has started
       pid_ = -1;
-      Ended(why, now_ms, &lines);
+      Ended(why, now_ms, &events);
     } else if (ran_ms >= timeout_ms_) {
       kill(-pid_, ran_ms >= timeout_ms_ + kKillMs ? SIGKILL : SIGTERM);
       told_to_end_ = true;
     }
   }
-  if (pid_ <= 0 && !next_.empty() && now_ms >= not_before_ms_) Start(now_ms, &lines);
-  return lines;
+  if (pid_ <= 0 && !next_.empty() && now_ms >= not_before_ms_) Start(now_ms, &events);
+  return events;
 }
 
 bool CheckpointHook::Await(int64_t (*now_ms)(), const std::function<bool()>& tend) const {
@@ -108,24 +110,25 @@ bool CheckpointHook::Await(int64_t (*now_ms)(), const std::function<bool()>& ten
   return !busy();
 }
 
-void CheckpointHook::Start(int64_t now_ms, std::vector<std::string>* lines) {
+void CheckpointHook::Start(int64_t now_ms, std::vector<Event>* events) {
   started_ms_ = now_ms;
   told_to_end_ = false;
   figures_.running = next_;
   pid_ = Spawn(command_, next_, variables_);
   again_ = false;
-  if (pid_ <= 0) Ended(std::strerror(errno), now_ms, lines);
+  if (pid_ <= 0) Ended(std::strerror(errno), now_ms, events);
 }
 
-void CheckpointHook::Ended(const std::string& why, int64_t now_ms,
-                           std::vector<std::string>* lines) {
+void CheckpointHook::Ended(const std::string& why, int64_t now_ms, std::vector<Event>* events) {
   figures_.runs++;
   figures_.why = why;
   const std::string directory = std::move(figures_.running);
   figures_.running.clear();
   if (why.empty()) {
     if (figures_.in_a_row > 0) {
-      lines->push_back(fmt::format("{}: good again, with {}", setting_, directory));
+      events->push_back({event::kHookSucceeded,
+                         fmt::format("{}: good again, with {}", setting_, directory),
+                         {{"key", setting_}, {"directory", directory}}});
     }
     figures_.in_a_row = 0;
     figures_.done = directory;
@@ -137,11 +140,17 @@ void CheckpointHook::Ended(const std::string& why, int64_t now_ms,
   const int64_t wait_ms =
       std::min(kLastRetryMs, kFirstRetryMs << std::min<uint32_t>(figures_.in_a_row - 1, 10));
   if (next_ == directory) not_before_ms_ = now_ms + wait_ms;
-  lines->push_back(fmt::format(
-      "{} failed with {}: {}{}; again {}", setting_, directory, why,
-      figures_.in_a_row > 1 ? fmt::format(", {} times in a row", figures_.in_a_row) : "",
-      next_ == directory ? fmt::format("in {} s, or with the next checkpoint", wait_ms / 1000)
-                         : "with the next checkpoint now"));
+  events->push_back(
+      {event::kHookFailed,
+       fmt::format(
+           "{} failed with {}: {}{}; again {}", setting_, directory, why,
+           figures_.in_a_row > 1 ? fmt::format(", {} times in a row", figures_.in_a_row) : "",
+           next_ == directory ? fmt::format("in {} s, or with the next checkpoint", wait_ms / 1000)
+                              : "with the next checkpoint now"),
+       {{"key", setting_},
+        {"directory", directory},
+        {"why", why},
+        {"in_a_row", figures_.in_a_row}}});
 }
 
 }  // namespace dslide

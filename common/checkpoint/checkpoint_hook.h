@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/log/event.h"
+
 namespace dslide {
 
 class CheckpointHook {
@@ -46,7 +48,7 @@ class CheckpointHook {
   // checkpoint, also if it has done so before.
   void Repeat(const std::string& directory);
   // Collects, ends and starts commands. Lines for the log.
-  std::vector<std::string> Tick(int64_t now_ms);
+  std::vector<Event> Tick(int64_t now_ms);
   // It runs, or has to run: the newest checkpoint is not done.
   bool busy() const { return pid_ > 0 || !next_.empty(); }
   // For a process that is about to end: whether the newest checkpoint is done. Waits for that as
@@ -56,8 +58,8 @@ class CheckpointHook {
   const Figures& figures() const { return figures_; }
 
  private:
-  void Start(int64_t now_ms, std::vector<std::string>* lines);
-  void Ended(const std::string& why, int64_t now_ms, std::vector<std::string>* lines);
+  void Start(int64_t now_ms, std::vector<Event>* events);
+  void Ended(const std::string& why, int64_t now_ms, std::vector<Event>* events);
 
   std::string setting_;
   std::string command_;

@@ -127,6 +127,9 @@ class Builder {
 
   bool Has(std::string_view name) const { return origins_.contains(FindConfigKey(name)); }
 
+  // Sets what replaces retired keys. REQUIRES that all assignments of the text were set.
+  Status Replace();
+
   // A replaced model.active = sampled was for either value of model.sharing; mass is for one.
   // REQUIRES that all assignments were set.
   void ShareDraws();
@@ -159,6 +162,7 @@ class Builder {
   std::map<const ConfigKey*, std::string> origins_;
   std::vector<std::string> without_effect_;
   std::optional<Error> obstacle_;
+  std::vector<std::pair<std::string, std::string>> replacements_;  // "key=value", origin
   bool has_replaced_ = false;  // a value by one that does not mean the same
 };
 
@@ -170,21 +174,29 @@ Status Builder::SetRetired(const Assignment& assignment, const RetiredKey& retir
       fmt::format("{}: {} = {}: {}", origin, assignment.name, Printable(assignment.value.text),
                   is_known ? "no setting" : "this version does not have it");
   if (!may_have) return BadInput(fmt::format("{}; {}", line, retired.remedy));
-  if (!retired.replacement.empty()) {
-    const size_t equals = retired.replacement.find('=');
-    if (!retired.means_the_same) {
-      without_effect_.push_back(fmt::format("{} and uses {}", line, retired.replacement));
-      has_replaced_ = true;
-    }
-    return Set({std::string(retired.replacement.substr(0, equals)),
-                {.text = std::string(retired.replacement.substr(equals + 1))}},
-               origin);
-  }
+  config_.idle.given |= assignment.name.starts_with("idle.");
   if (!retired.last_release.empty()) {
     obstacle_ =
         BadInput(fmt::format("{}; release {} continues such a run", line, retired.last_release));
-  } else if (retired.has_effect) {
+  }
+  if (!retired.replacement.empty()) {
+    if (!retired.means_the_same && retired.last_release.empty()) {
+      without_effect_.push_back(fmt::format("{} and uses {}", line, retired.replacement));
+    }
+    has_replaced_ |= !retired.means_the_same;
+    replacements_.emplace_back(retired.replacement, origin);
+  } else if (retired.last_release.empty() && retired.has_effect) {
     without_effect_.push_back(fmt::format("{}; {}", line, retired.remedy));
+  }
+  return {};
+}
+
+// A key of the text that comes after the retired one must not undo the replacement.
+Status Builder::Replace() {
+  for (const auto& [setting, origin] : std::exchange(replacements_, {})) {
+    const size_t equals = setting.find('=');
+    DSLIDE_RETURN_IF_ERROR(
+        Set({setting.substr(0, equals), {.text = setting.substr(equals + 1)}}, origin));
   }
   return {};
 }
@@ -280,7 +292,9 @@ Status Builder::CheckSchedule() const {
 Status Builder::CheckTogether() const {
   const HashConfig& hash = config_.hash;
   const uint32_t max_k = kMaxCodeBits / BitsPerHash(hash);
-  if (hash.k > max_k) {
+  const ActiveSet active = config_.model.active;
+  const bool hashes = active == ActiveSet::kLsh || active == ActiveSet::kAuto;
+  if (hashes && hash.k > max_k) {
     return Refuse("hash.k", fmt::format("must be at most {}: a table has at most 2^{} buckets",
                                         max_k, kMaxCodeBits));
   }
@@ -422,6 +436,7 @@ Result<Config> Build(std::string_view text, std::string_view origin, const Overr
                      std::vector<std::string>* without_effect = nullptr) {
   Builder builder(base, age);
   DSLIDE_RETURN_IF_ERROR(SetFromIni(text, origin, &builder));
+  DSLIDE_RETURN_IF_ERROR(builder.Replace());
   DSLIDE_RETURN_IF_ERROR(SetFromOverrides(overrides, &builder));
   builder.ShareDraws();
   builder.ExtendSchedule(kCommandLine);

@@ -25,7 +25,9 @@ inline constexpr EventKind kDataNote = {"data.note", "something to know about a 
 inline constexpr EventKind kOldRowsStay = {"checkpoint.compact.fail",
                                            "the store keeps rows that it no longer needs"};
 inline constexpr EventKind kHookFailed = {"checkpoint.hook.fail",
-                                          "the command for checkpoints failed, or waits"};
+                                          "the command for checkpoints failed"};
+inline constexpr EventKind kHookSucceeded = {
+    "checkpoint.hook.done", "the command for checkpoints succeeded after it had failed"};
 inline constexpr EventKind kHookWaits = {
     "checkpoint.hook.wait", "the process ends once the command for checkpoints has ended"};
 

@@ -1,5 +1,5 @@
 // The log of an executable: spdlog on standard error, a line an event:
-// "2026-11-26T12:00:00.000 info server-1 [server.joined] joined as server-1".
+// "2026-11-26T12:00:00.000 info server-1 [scheduler.join] joined as server-1".
 //
 // With the environment variable DSLIDE_LOG=json a line is a JSON object: time, level, role, name,
 // run (once it is known, 16 hexadecimal digits), code, message, and fields where the

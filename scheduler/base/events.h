@@ -46,7 +46,7 @@ inline constexpr EventKind kServersRest = {
     "server.add.wait", "no new server gets slots for some time, because one failed"};
 inline constexpr EventKind kServerLeaves = {"server.drain.start",
                                             "a server is to leave; its slots move to the others"};
-inline constexpr EventKind kServerError = {"server.error", "a member reported an error", true};
+inline constexpr EventKind kMemberError = {"member.error", "a member reported an error", true};
 inline constexpr EventKind kTierInUse = {"server.tier", "a server keeps some of its rows on disk"};
 inline constexpr EventKind kMemberRefused = {"member.refuse", "a join or message was refused",
                                              true};

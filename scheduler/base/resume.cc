@@ -162,8 +162,13 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
   Result<Manifest> manifest = ReadManifest(*found);
   DSLIDE_RETURN_IF_ERROR(manifest);
   if (!ledger.opened) inputs->run = manifest->run;
-  Result<Config> stored = ParseStoredConfig(manifest->config, *found + "/manifest");
+  std::vector<std::string> without_effect;
+  Result<Config> stored =
+      ParseStoredConfig(manifest->config, *found + "/manifest", &without_effect);
   DSLIDE_RETURN_IF_ERROR(stored);
+  if (!ledger.opened) {
+    for (const std::string& line : without_effect) LogWarning({event::kSettingIgnored, line});
+  }
   // A run of a version without the key: every slot holds rows of both layers.
   if (stored->cluster.input_slots < 0) {
     stored->cluster.input_slots = inputs->config.cluster.input_slots = 0;

@@ -118,7 +118,7 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     if (!current) return;
     const std::string line =
         fmt::format("{}: {}", member->name, Printable(error->text, kLongestErrorShown));
-    run_.out.Notice({event::kServerError, line, {{"name", member->name}}}, now_ms);
+    run_.out.Notice({event::kMemberError, line, {{"name", member->name}}}, now_ms);
     if (!member->seated) return;
     const std::optional<uint32_t> index = IndexOf(run_.plan(), member->incarnation);
     if (!index || SlotsOf(run_.plan(), {*index}).empty()) return LetGo(*member, "failed", now_ms);

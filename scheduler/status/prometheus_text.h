@@ -12,7 +12,7 @@
 
 namespace dslide {
 
-// The events of this scheduler since it started, by code.
+// Recorded notices and decisions of this scheduler since it started, by code.
 using EventCounts = std::map<std::string_view, uint64_t>;
 
 // The body of /metrics, in Prometheus' text format. Names start with dslide_ and end with the unit,

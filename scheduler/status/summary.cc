@@ -103,7 +103,7 @@ std::string StartRecord(const RunContext& run, double time) {
 
 namespace {
 
-// An event with one text. A path or a name in it may not be UTF-8.
+// A path or a name in the record may not be UTF-8.
 std::string LineOf(const OrderedJson& record) {
   return record.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }

@@ -250,8 +250,8 @@ TEST_CASE("lent: a volunteer outlives the scheduler, and ends with the run") {
   const double trained = lent.run.TrainedSamples();
   lent.train->Signal(SIGTERM);
   CHECK(lent.train->Wait() == 85);
-  REQUIRE(WaitFor(
-      [&] { return lent.machine.Use(0) && Contains(volunteer->Errors(), "[scheduler.silent]"); }));
+  REQUIRE(
+      WaitFor([&] { return lent.machine.Use(0) && Contains(volunteer->Errors(), "[host.wait]"); }));
   CHECK(volunteer->Running());
 
   const int epochs = static_cast<int>(trained / kSamples) + 4;

@@ -7,6 +7,8 @@
 #include <fstream>
 
 #include "common/data/whole_file.h"
+#include "common/log/events.h"
+#include "tests/support/events.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::checkpoint_hook_test {
@@ -15,16 +17,16 @@ namespace {
 struct Hooked {
   std::string Path(const std::string& name) const { return directory.path() + "/" + name; }
   std::string Text(const std::string& name) const { return *ReadWholeFile(Path(name)); }
-  // Ticks at one time until a command has ended. Its lines.
-  std::vector<std::string> End(CheckpointHook* hook, int64_t now_ms) {
+  // Ticks at one time until a command has ended. Its events.
+  std::vector<Event> End(CheckpointHook* hook, int64_t now_ms) {
     const uint32_t before = hook->figures().runs;
-    std::vector<std::string> lines;
+    std::vector<Event> events;
     for (int i = 0; i < 60'000 && hook->figures().runs == before; ++i) {
-      for (std::string& line : hook->Tick(now_ms)) lines.push_back(std::move(line));
+      for (Event& event : hook->Tick(now_ms)) events.push_back(std::move(event));
       if (hook->figures().runs == before) poll(nullptr, 0, 1);
     }
     REQUIRE(hook->figures().runs == before + 1);
-    return lines;
+    return events;
   }
 
   TempDirectory directory;
@@ -83,20 +85,20 @@ TEST_CASE_FIXTURE(Hooked, "hook: it is run again when a file beside the checkpoi
 TEST_CASE_FIXTURE(Hooked, "hook: one that fails is run again after a while, or with the next") {
   CheckpointHook hook("checkpoint.hook", "[ -e " + Path("good") + " ] || exit 3", 60'000);
   hook.Offer("/a");
-  CHECK(End(&hook, 0) == std::vector<std::string>{
-                             "checkpoint.hook failed with /a: exit code 3; again in 5 s, or with "
-                             "the next checkpoint"});
+  const auto first = End(&hook, 0);
+  CHECK(first.size() == 1);
+  CHECK(Has(first, event::kHookFailed,
+            {{"key", "checkpoint.hook"}, {"directory", "/a"}, {"why", "exit code 3"}}));
   CHECK(hook.figures().why == "exit code 3");
   (void)hook.Tick(CheckpointHook::kFirstRetryMs - 1);
   CHECK(hook.figures().running == "");
   CHECK(hook.busy());
   const auto again = End(&hook, CheckpointHook::kFirstRetryMs);
-  REQUIRE(again.size() == 1);
-  CHECK(again[0].find("2 times in a row; again in 10 s") != std::string::npos);
+  CHECK(Has(again, event::kHookFailed, {{"in_a_row", 2}}));
   hook.Offer("/b");
   std::ofstream(Path("good")) << "";
-  CHECK(End(&hook, CheckpointHook::kFirstRetryMs) ==
-        std::vector<std::string>{"checkpoint.hook: good again, with /b"});
+  CHECK(
+      Has(End(&hook, CheckpointHook::kFirstRetryMs), event::kHookSucceeded, {{"directory", "/b"}}));
   CHECK(hook.figures().failures == 2);
   CHECK(hook.figures().in_a_row == 0);
 }
@@ -107,9 +109,7 @@ TEST_CASE_FIXTURE(Hooked, "hook: one that runs for too long is ended") {
   (void)hook.Tick(0);
   (void)hook.Tick(999);
   CHECK(hook.figures().running == "/a");
-  const auto lines = End(&hook, 1000);
-  REQUIRE(lines.size() == 1);
-  CHECK(lines[0].find("it ran for more than 1 s") != std::string::npos);
+  CHECK(Has(End(&hook, 1000), event::kHookFailed, {{"why", "it ran for more than 1 s"}}));
 }
 
 TEST_CASE("hook: without a command there is nothing to do") {

@@ -48,6 +48,18 @@ TEST_CASE("retired keys: a stored value keeps its meaning where this version has
             .find("unknown key security.allow_plaintext") != std::string::npos);
 }
 
+TEST_CASE("retired keys: a model with SimHash tables is read without them, and not trained on") {
+  // The derived k of SimHash is more than DWTA may have.
+  const char* text = "[hash]\nfamily = simhash\nk = 9\n[model]\nactive = lsh\nsharing = sample\n";
+  const Result<Config> config = ParseStoredConfig(text, "manifest");
+  REQUIRE_MESSAGE(config.ok(), config.error().message);
+  CHECK(config->model.active == ActiveSet::kMass);
+  CHECK(config->model.sharing == Sharing::kBatch);
+  std::vector<std::string> without_effect;
+  CHECK(RefusalOf(ParseStoredConfig(text, "manifest", &without_effect))
+            .find("release 0.1.0 continues such a run") != std::string::npos);
+}
+
 TEST_CASE("retired keys: a stored value without a meaning in this version gives one line") {
   std::vector<std::string> without_effect;
   const char* text = "[train]\nrace_share = 0.5\nepochs = 3\n";

@@ -113,7 +113,7 @@ std::vector<Message> BatchScript(uint32_t index, const Config& config) {
 
 // What another server answers that slot 1 comes from.
 std::vector<Message> SlotScript(const Config& config) {
-  Executor from(config, 1000, std::vector<SlotId>{{1}}, 1, Purpose::kTraining, BestKernels());
+  Executor from(config, 1000, std::vector<SlotId>{{1}}, Purpose::kTraining, BestKernels());
   from.Initialise();
   std::vector<Message> script;
   for (uint32_t part = 0; part < 3; ++part) {

@@ -371,7 +371,7 @@ TEST_CASE("what training leases take on the wire is counted, and shown a sample"
   CHECK(run.status().lease_bytes_per_sample == 400.0 / 4);
   CHECK(PrometheusText(run.status(), {}).find("dslide_lease_bytes_per_sample 100") !=
         std::string::npos);
-  CHECK(SummaryJson(run.status(), CostMeter({}).Read(run.status(), {}))
+  CHECK(SummaryJson(run.status(), CostMeter({}).Read(run.status(), {}), {})
             .find("\"lease_bytes_per_sample\": 100.0") != std::string::npos);
 }
 

@@ -153,6 +153,7 @@ class Estimator {
     StopSignals signals;
     const Status trained = TrainShortly(run, config_, directory, is_enough, &signals);
     (void)is_enough();  // of a run that ended at once
+    if (!has_task && trained.ok()) return Failed("the run ended before it had any records");
     if (!has_task) return trained;
     DSLIDE_RETURN_IF_ERROR(fits);
     if (trained.ok()) return Evaluate(directory);
@@ -192,8 +193,7 @@ int EstimateCommand(int argc, char** argv) {
   CommandLine line(
       "dslide estimate [--data FILE] [--servers N] [--workers M] [--link MBIT] [options]",
       "Estimates memory, disk, bytes, speed and hours of a run, and names the bottleneck. Memory "
-      "of "
-      "the model and disk follow from the data; the first seconds of the run itself, on this "
+      "of the model and disk follow from the data; the first seconds of the run itself, on this "
       "machine, measure the rest. Exit code 2: the model does not fit.");
   DeclareDataOptions(&line);
   line.Option("features", "D", "without data, for memory and disk: input features");

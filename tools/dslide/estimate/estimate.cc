@@ -159,7 +159,9 @@ Estimate EstimateRun(const EstimatedTask& task, const Machines& machines, const 
   const double executors = config.cluster.executors > 0
                                ? config.cluster.executors
                                : std::max(1.0, cores / (apart ? 1 : servers));
-  const double at_server = second * to.server_cpu_us / servers / std::min(executors, cores);
+  const double at_server = second * to.server_cpu_us /
+                           std::max(here.neuron_servers, here.input_servers) /
+                           std::min(executors, cores);
   double alone = second * to.worker_cpu_us + at_server;
   std::vector<Station> stations = {{"CPU of servers", at_server},
                                    {"CPU of workers", second * to.worker_cpu_us / workers},

@@ -158,6 +158,9 @@ Result<MeasuredRun> ReadMeasuredRun(const std::string& run_directory, const Esti
   DSLIDE_RETURN_IF_ERROR(costs);
   run.lease_bytes = costs->work.PerSample(costs->lease_bytes);
   Summarise(moments, task, &run);
+  if (run.server.cpu_us + run.worker.cpu_us <= 0) {
+    return BadInput(run_directory + ": its records have no CPU time; measure a longer run");
+  }
   if (run.server.count == 0) run.server.count = task.config.cluster.servers;
   if (run.worker.count == 0) run.worker.count = std::max(1u, task.config.cluster.workers);
   return run;
