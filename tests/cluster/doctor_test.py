@@ -347,7 +347,7 @@ def main():
             listening(bench)
             plaintext(bench)
             with open(f"{directory}/scheduler.log", encoding="utf-8") as file:
-                alarms = [line for line in file if ".refuse]" in line]
+                alarms = [line for line in file if "[member.refuse]" in line or "[server.refuse]" in line]
             if alarms:
                 bench.failures.append("doctor's own looks are in the scheduler's log: " + "".join(alarms))
             print(f"{bench.cases} broken set-ups")

@@ -68,7 +68,7 @@ TEST_CASE("dslide estimate measures the run that it estimates, and leaves nothin
   CHECK_FALSE(std::filesystem::exists(run.run_directory()));
 }
 
-TEST_CASE("dslide estimate needs no data for memory and disk; dslide plan is its old name") {
+TEST_CASE("dslide estimate needs no data for memory and disk, and dslide plan is its old name") {
   EstimateRun run;
   REQUIRE(run.Run("dslide", {"plan", "--features", "5000", "--labels", "3000", "--set",
                              "model.hidden=32"}) == 0);

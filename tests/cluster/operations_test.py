@@ -161,10 +161,10 @@ def logs(case):
         check(err.count("\n") == 1 and "DSLIDE_LOG = xml" in err, err)
     address = f"tcp://127.0.0.1:{port_of_nobody(case)}"
     worker = case.start("dslide-worker", "--scheduler", address, environment={"DSLIDE_LOG": "json"})
-    wait_for(lambda: "[scheduler.dial]" in text_of(f"{worker.log}.err"), "the worker")
+    wait_for(lambda: '"scheduler.dial"' in text_of(f"{worker.log}.err"), "the worker")
     check(case.end(worker) == 0, "a worker that is stopped before it has joined ends with 0")
     server = case.start("dslide-server", "--scheduler", address, environment={"DSLIDE_LOG": "json"})
-    wait_for(lambda: "[scheduler.dial]" in text_of(f"{server.log}.err"), "the server")
+    wait_for(lambda: '"server.listen"' in text_of(f"{server.log}.err"), "the server")
     check(case.end(server) == 75, "a server that is stopped before it has joined ends with 75")
     scheduler = case.start("dslide-scheduler", "--run-dir", case.run, *case.sets(
         "cluster.scheduler_bind=tcp://127.0.0.1:*", "cluster.join_timeout_s=1"),

@@ -160,7 +160,7 @@ Estimate EstimateRun(const EstimatedTask& task, const Machines& machines, const 
                                ? config.cluster.executors
                                : std::max(1.0, cores / (apart ? 1 : servers));
   const double at_server = second * to.server_cpu_us /
-                           std::max(here.neuron_servers, here.input_servers) /
+                           std::min<double>(servers, config.cluster.slots) /
                            std::min(executors, cores);
   double alone = second * to.worker_cpu_us + at_server;
   std::vector<Station> stations = {{"CPU of servers", at_server},
