@@ -20,18 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool IsEncrypted(const Config& config) {
-  switch (config.security.encryption) {
-    case Encryption::kAlways:
-      return true;
-    case Encryption::kTrustedNetwork:
-      return false;
-    case Encryption::kAuto:
-      break;
-  }
-  return !IsLoopback(config.cluster.scheduler_bind);
-}
-
 // Binds to `bind`. If that leaves the port open, the port of the address in `earlier` is taken, if
 // it can be: members look for the scheduler there.
 Result<RouterSocket> BindScheduler(NetContext& context, const std::string& bind,

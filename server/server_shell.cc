@@ -338,8 +338,13 @@ void ServerShell::SendToServer(const PlanServer& server, const Message& message)
 void ServerShell::Apply(ServerCore::Effects effects) {
   if (!effects.name.empty()) RenameLog(effects.name);
   for (const Event& event : effects.notices) LogInfo(event);
-  for (const Event& event : effects.warnings) LogWarning(event);
-  for (Event& event : effects.peer_warnings) Warn(&peer_lines_, std::move(event));
+  for (Event& event : effects.warnings) {
+    if (!event.kind->by_peers) {
+      LogWarning(event);
+    } else {
+      Warn(&peer_lines_, std::move(event));
+    }
+  }
   for (const Message& message : effects.to_scheduler) Send(message);
   for (auto& [peer, bytes] : effects.to_workers) {
     bytes_sent_ += bytes->size();

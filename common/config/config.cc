@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -127,8 +128,11 @@ class Builder {
 
   bool Has(std::string_view name) const { return origins_.contains(FindConfigKey(name)); }
 
-  // Sets what replaces retired keys. REQUIRES that all assignments of the text were set.
-  Status Replace();
+  // The settings that replace retired keys, with their origins. They are to be set after all
+  // assignments of the text, none of which may undo them.
+  const std::vector<std::pair<std::string, std::string>>& replacements() const {
+    return replacements_;
+  }
 
   // A replaced model.active = sampled was for either value of model.sharing; mass is for one.
   // REQUIRES that all assignments were set.
@@ -184,19 +188,11 @@ Status Builder::SetRetired(const Assignment& assignment, const RetiredKey& retir
       without_effect_.push_back(fmt::format("{} and uses {}", line, retired.replacement));
     }
     has_replaced_ |= !retired.means_the_same;
-    replacements_.emplace_back(retired.replacement, origin);
+    for (const auto setting : std::views::split(retired.replacement, ' ')) {
+      replacements_.emplace_back(std::string(setting.begin(), setting.end()), origin);
+    }
   } else if (retired.last_release.empty() && retired.has_effect) {
     without_effect_.push_back(fmt::format("{}; {}", line, retired.remedy));
-  }
-  return {};
-}
-
-// A key of the text that comes after the retired one must not undo the replacement.
-Status Builder::Replace() {
-  for (const auto& [setting, origin] : std::exchange(replacements_, {})) {
-    const size_t equals = setting.find('=');
-    DSLIDE_RETURN_IF_ERROR(
-        Set({setting.substr(0, equals), {.text = setting.substr(equals + 1)}}, origin));
   }
   return {};
 }
@@ -292,9 +288,7 @@ Status Builder::CheckSchedule() const {
 Status Builder::CheckTogether() const {
   const HashConfig& hash = config_.hash;
   const uint32_t max_k = kMaxCodeBits / BitsPerHash(hash);
-  const ActiveSet active = config_.model.active;
-  const bool hashes = active == ActiveSet::kLsh || active == ActiveSet::kAuto;
-  if (hashes && hash.k > max_k) {
+  if (hash.k > max_k) {
     return Refuse("hash.k", fmt::format("must be at most {}: a table has at most 2^{} buckets",
                                         max_k, kMaxCodeBits));
   }
@@ -436,7 +430,10 @@ Result<Config> Build(std::string_view text, std::string_view origin, const Overr
                      std::vector<std::string>* without_effect = nullptr) {
   Builder builder(base, age);
   DSLIDE_RETURN_IF_ERROR(SetFromIni(text, origin, &builder));
-  DSLIDE_RETURN_IF_ERROR(builder.Replace());
+  const auto replacements = builder.replacements();
+  for (const auto& [setting, place] : replacements) {
+    DSLIDE_RETURN_IF_ERROR(builder.Set(OverrideOf(setting, setting.find('=')), place));
+  }
   DSLIDE_RETURN_IF_ERROR(SetFromOverrides(overrides, &builder));
   builder.ShareDraws();
   builder.ExtendSchedule(kCommandLine);

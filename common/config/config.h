@@ -330,6 +330,9 @@ constexpr uint32_t kMostSegments = 1u << 31;  // one a second: 68 years
 // The configuration by which members know a run: that of a stream does not tell its present sizes.
 Config WithoutGrowth(Config config);
 
+// Whether the scheduler encrypts all traffic: with encryption = auto, where other machines reach
+// it.
+bool IsEncrypted(const Config& config);
 inline bool IsSynchronous(const TrainConfig& train) { return train.staleness >= 0; }
 
 }  // namespace dslide

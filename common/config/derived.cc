@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/address.h"
 #include "common/base/check.h"
 #include "common/base/plural.h"
 #include "common/config/config.h"
@@ -287,6 +288,12 @@ std::string TrainingText(const Config& config) {
                      config.model.neurons == Neurons::kCentroids ? "centroids" : "learned",
                      train.batch, passes, train.learning_rate,
                      divisor == 1.0f ? "" : fmt::format(", values divided by {:.4g}", divisor));
+}
+
+bool IsEncrypted(const Config& config) {
+  const Encryption encryption = config.security.encryption;
+  if (encryption == Encryption::kAuto) return !IsLoopback(config.cluster.scheduler_bind);
+  return encryption == Encryption::kAlways;
 }
 
 }  // namespace dslide

@@ -19,7 +19,7 @@ struct RetiredKey {
   std::string_view key;          // "section.name"
   std::string_view value;        // with which the row applies; empty: every value
   bool has_effect = true;        // false: this version does the same without it
-  std::string_view replacement;  // "section.name=value" that is used for it; empty: none
+  std::string_view replacement;  // "section.name=value" settings used for it, a blank between
   std::string_view remedy;       // for the user: what to use instead
   bool means_the_same = true;    // false: the replacement is only the nearest there is
   // The last release that trains a run with it, which this version refuses to continue; empty: this

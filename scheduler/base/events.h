@@ -72,10 +72,10 @@ inline constexpr EventKind kCopiesLate = {"slots.copy.late",
                                           "slots were not copied in time; their owners stay"};
 inline constexpr EventKind kTablesRenewed = {
     "tables.rebuild", "hash tables are rebuilt with another number of hashes"};
-inline constexpr EventKind kBalanceShare = {"balance.server.share",
-                                            "the share of the load that a server should have"};
+inline constexpr EventKind kBalanceShare = {
+    "balance.server.share", "the share of the load that a server should have", true};
 inline constexpr EventKind kLeaseSize = {"balance.worker.lease",
-                                         "the batches of a worker's leases and in flight"};
+                                         "the batches of a worker's leases and in flight", true};
 
 // Checkpoints and the ledger.
 inline constexpr EventKind kCheckpointWritten = {"checkpoint.done", "a checkpoint is complete"};

@@ -61,7 +61,7 @@ void Outbox::DecideOnce(Event event, int64_t now_ms) {
 }
 
 void Outbox::Tune(Event event, int64_t now_ms) {
-  auto admitted = tunings_.Admit(std::move(event), now_ms);
+  auto admitted = Admit(std::move(event), now_ms);
   if (!admitted) return;
   effects_.tunings.push_back(*admitted);
   journal_.AddDecision(*std::move(admitted), now_ms, true);

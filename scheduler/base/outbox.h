@@ -43,8 +43,7 @@ class Outbox {
   void Decide(Event event, int64_t now_ms);
   // As Decide(), unless the last decision has the same text.
   void DecideOnce(Event event, int64_t now_ms);
-  // A decision about leases or shares: the journal keeps it, and only a log of level debug has it.
-  // As many as Notice() lets through.
+  // As Decide() for leases or shares, which only a log of level debug has.
   void Tune(Event event, int64_t now_ms);
   void Depart(const Member& member, bool lost, std::string why, int64_t now_ms);
 
@@ -86,7 +85,6 @@ class Outbox {
   Journal journal_;
   uint64_t ledger_entries_;
   EventLimit peer_events_{kMaxBurst};
-  EventLimit tunings_{kMaxBurst};
 };
 
 }  // namespace dslide

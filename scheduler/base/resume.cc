@@ -14,6 +14,10 @@
 namespace dslide {
 namespace {
 
+void WarnOfIgnored(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) LogWarning({event::kSettingIgnored, line});
+}
+
 // The remedy for other data: a resumed run keeps its own.
 constexpr const char* kOtherData =
     "name the same train.data, or begin a new run with this one's model: dslide train --from RUN "
@@ -137,7 +141,7 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
     const Result<Config> stored =
         ParseStoredConfig(ledger.run.config, "the ledger", &without_effect);
     DSLIDE_RETURN_IF_ERROR(stored);
-    for (const std::string& line : without_effect) LogWarning({event::kSettingIgnored, line});
+    WarnOfIgnored(without_effect);
     DSLIDE_RETURN_IF_ERROR(CheckSameHeldOut(inputs->config, *stored, "the run's ledger"));
     if (ledger.run.train_samples != inputs->EpochSamples()) {
       return BadInput(fmt::format("--resume: the run has {} training samples, not {}; {}",
@@ -166,9 +170,7 @@ Status FindWhatToResume(bool began, RunInputs* inputs) {
   Result<Config> stored =
       ParseStoredConfig(manifest->config, *found + "/manifest", &without_effect);
   DSLIDE_RETURN_IF_ERROR(stored);
-  if (!ledger.opened) {
-    for (const std::string& line : without_effect) LogWarning({event::kSettingIgnored, line});
-  }
+  if (!ledger.opened) WarnOfIgnored(without_effect);
   // A run of a version without the key: every slot holds rows of both layers.
   if (stored->cluster.input_slots < 0) {
     stored->cluster.input_slots = inputs->config.cluster.input_slots = 0;

@@ -303,11 +303,15 @@ double WallClockSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+void AddEvent(const RunEvent& event, OrderedJson* json) {
+  if (!event.code.empty()) (*json)["code"] = event.code;
+  (*json)["text"] = event.text;
+  if (!event.fields.empty()) (*json)["fields"] = FieldsJson(event.fields);
+}
+
 OrderedJson EventJson(const RunEvent& event) {
   OrderedJson json = {{"at_s", Short(event.elapsed_s)}};
-  if (!event.code.empty()) json["code"] = event.code;
-  json["text"] = event.text;
-  if (!event.fields.empty()) json["fields"] = FieldsJson(event.fields);
+  AddEvent(event, &json);
   return json;
 }
 

@@ -109,7 +109,9 @@ struct RunEvent {
   std::string text;
   std::vector<EventField> fields;
 };
-// With the keys at_s, code, text and fields.
+// Adds the keys code, text and fields.
+void AddEvent(const RunEvent& event, nlohmann::ordered_json* json);
+// The same keys, after at_s.
 nlohmann::ordered_json EventJson(const RunEvent& event);
 
 // A server with slots was lost: training stopped until it or another had taken its place.

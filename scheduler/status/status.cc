@@ -274,8 +274,7 @@ std::string StatusJson(const RunStatus& status, const ProgressMeter::Reading& re
     const std::string key = extras.key_of(member.member.incarnation);
     if (!key.empty()) json["members"].back()["key"] = key;
   }
-  // An address or a path may not be UTF-8.
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return TextOf(json);
 }
 
 std::string LoadsRecord(const RunStatus& status, double elapsed_s) {
@@ -295,7 +294,7 @@ std::string LoadsRecord(const RunStatus& status, double elapsed_s) {
                                {"busy", server->figures->busy},
                                {"memory_used_mb", Mb(server->figures->memory_used)}});
   }
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return TextOf(json);
 }
 
 }  // namespace dslide

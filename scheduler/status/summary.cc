@@ -10,6 +10,7 @@
 #include "common/data/measures/sample_lengths.h"
 #include "common/run/dense_layers.h"
 #include "scheduler/base/events.h"
+#include "scheduler/status/history.h"
 
 namespace dslide {
 namespace {
@@ -101,26 +102,14 @@ std::string StartRecord(const RunContext& run, double time) {
   return json.dump();
 }
 
-namespace {
-
-// A path or a name in the record may not be UTF-8.
-std::string LineOf(const OrderedJson& record) {
-  return record.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
-}  // namespace
-
 std::string NoticeRecord(const Event& event, double elapsed_s) {
-  OrderedJson json = {{"event", "notice"},
-                      {"elapsed_s", elapsed_s},
-                      {"code", event.kind->code},
-                      {"text", event.text}};
-  if (!event.fields.empty()) json["fields"] = FieldsJson(event.fields);
-  return LineOf(json);
+  OrderedJson json = {{"event", "notice"}, {"elapsed_s", elapsed_s}};
+  AddEvent({elapsed_s, event}, &json);
+  return TextOf(json);
 }
 
 std::string LostRecord(const std::string& server, double elapsed_s) {
-  return LineOf({{"event", "lost"}, {"elapsed_s", elapsed_s}, {"server", server}});
+  return TextOf({{"event", "lost"}, {"elapsed_s", elapsed_s}, {"server", server}});
 }
 
 std::string ProgressRecord(const ProgressMeter::Reading& reading, const RunStatus& status,

@@ -66,8 +66,7 @@ struct ServerWork {
 struct ServerEffects {
   std::string name;  // by which the scheduler knows the server from now on; empty: as before
   std::vector<Event> notices;
-  std::vector<Event> warnings;
-  std::vector<Event> peer_warnings;  // peers can cause them at will
+  std::vector<Event> warnings;  // those that peers can cause at will are to be limited
   std::vector<Message> to_scheduler;
   std::vector<std::pair<PeerId, std::shared_ptr<const Bytes>>> to_workers;  // never null
   bool unload = false;  // stop the executors: the slots belong to other servers now

@@ -67,8 +67,6 @@ class ServerOutbox {
   void NoteOffence(Offence offence) { offences_.push_back(std::move(offence)); }
   // Those since the last call.
   std::vector<Offence> TakeOffences() { return std::exchange(offences_, {}); }
-  // An event that peers can cause at will: few are logged.
-  void WarnOfPeer(Event event) { effects_.peer_warnings.push_back(std::move(event)); }
   // The server ends with this outcome; the last call counts.
   void Exit(Status outcome) { effects_.exit = std::move(outcome); }
   bool exits() const { return effects_.exit.has_value(); }

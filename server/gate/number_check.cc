@@ -230,10 +230,10 @@ std::string NumberCheck::Judge(NormBound* bound, const char* what, Incarnation s
   std::string why = most ? fmt::format("{}: {:g} is far above those of other batches (bound {:g})",
                                        what, norm, *most)
                          : fmt::format("{}: numbers are out of range", what);
-  out->WarnOfPeer({event::kNumbersRefused,
-                   fmt::format("the worker {:016x}, batch {}.{}.{}: {}", sender.value, batch.epoch,
-                               batch.unit, batch.index, why),
-                   {{"worker", fmt::format("{:016x}", sender.value)}}});
+  out->Warn({event::kNumbersRefused,
+             fmt::format("the worker {:016x}, batch {}.{}.{}: {}", sender.value, batch.epoch,
+                         batch.unit, batch.index, why),
+             {{"worker", fmt::format("{:016x}", sender.value)}}});
   return why;
 }
 

@@ -160,7 +160,8 @@ class Layer : private RowSource {
   // training.
   void StoreRow(uint32_t row, uint8_t* out);
   void LoadRow(uint32_t row, const uint8_t* in) { LoadRow(row, {in, RowBytes()}); }
-  // The same, also of a row without mass. REQUIRES RowBytesWithoutMass() bytes or more.
+  // Copies a row from its stored form, with or without mass. REQUIRES RowBytesWithoutMass() bytes
+  // or more.
   void LoadRow(uint32_t row, std::span<const uint8_t> in);
 
   // Memory of all regions that are not free, or of all places.

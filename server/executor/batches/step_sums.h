@@ -27,8 +27,8 @@ class StepSums {
   struct Batch {
     bool output = false;  // the layer's gradients are in the sums
     bool input = false;
-    std::vector<uint32_t> rows;  // its active ones,
-    std::vector<float> masses;   // and what its samples gave them
+    std::vector<uint32_t> rows;  // active rows
+    std::vector<float> masses;   // [rows] by the samples
   };
   struct Step {
     GradientSums output;

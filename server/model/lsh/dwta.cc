@@ -1,4 +1,5 @@
-// Densified winner-take-all hashing. See hash_family.h.
+#include "server/model/lsh/dwta.h"
+
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -9,8 +10,6 @@
 
 #include "common/base/check.h"
 #include "common/base/random.h"
-#include "common/math/kernels.h"
-#include "server/model/lsh/hash_family.h"
 
 namespace dslide {
 namespace {
@@ -70,39 +69,31 @@ std::vector<uint16_t> ChooseCoordinates(const HashConfig& config, uint32_t dim, 
   return coordinates;
 }
 
-struct Scratch {
+HashConfig Checked(const HashConfig& config, uint32_t dim) {
+  DSLIDE_CHECK(config.k > 0 && config.tables > 0 && dim > 0);
+  DSLIDE_CHECK(std::has_single_bit(config.bin) && config.bin >= 2 && config.bin <= kLanes);
+  DSLIDE_CHECK(dim <= std::numeric_limits<uint16_t>::max());
+  DSLIDE_CHECK(uint64_t{config.k} * static_cast<uint64_t>(std::countr_zero(config.bin)) <=
+               kMaxCodeBits);
+  return config;
+}
+
+}  // namespace
+
+struct Dwta::Scratch {
   std::vector<float> block;    // [dim x kLanes]
   std::vector<uint8_t> wta;    // [hashes x kLanes]
   std::vector<uint8_t> dense;  // [hashes], of one vector
 };
 
-class Dwta final : public HashFunctions {
- public:
-  Dwta(const HashConfig& config, uint32_t dim, uint64_t seed, const Kernels& kernels)
-      : HashFunctions(config.tables,
-                      config.k * static_cast<uint32_t>(std::countr_zero(config.bin))),
-        kernels_(kernels),
-        dim_(dim),
-        k_(config.k),
-        bin_(config.bin),
-        coordinates_(ChooseCoordinates(config, dim, seed)) {}
-
-  void Codes(size_t count, const float* x, size_t stride, BucketCode* codes) const override;
-
- private:
-  size_t hashes() const { return size_t{k_} * tables(); }
-  void Densify(size_t count, Scratch* scratch) const;
-  void DensifyLane(size_t lane, uint32_t attempts, Scratch* scratch) const;
-  uint8_t DenseCode(size_t hash, size_t lane, uint32_t attempts,
-                    const std::vector<uint8_t>& wta) const;
-  void PackCodes(size_t count, const std::vector<uint8_t>& wta, BucketCode* codes) const;
-
-  const Kernels& kernels_;
-  const uint32_t dim_;
-  const uint32_t k_;
-  const uint32_t bin_;
-  const std::vector<uint16_t> coordinates_;  // [hashes x bin]
-};
+Dwta::Dwta(const HashConfig& config, uint32_t dim, uint64_t seed, const Kernels& kernels)
+    : kernels_(kernels),
+      dim_(dim),
+      tables_(config.tables),
+      k_(config.k),
+      bin_(config.bin),
+      bits_(config.k * static_cast<uint32_t>(std::countr_zero(config.bin))),
+      coordinates_(ChooseCoordinates(Checked(config, dim), dim, seed)) {}
 
 void Dwta::Codes(size_t count, const float* x, size_t stride, BucketCode* codes) const {
   thread_local Scratch scratch;
@@ -170,18 +161,6 @@ void Dwta::PackCodes(size_t count, const std::vector<uint8_t>& wta, BucketCode* 
       codes[lane * tables() + table] = static_cast<BucketCode>(packed[lane]);
     }
   }
-}
-
-}  // namespace
-
-std::unique_ptr<HashFunctions> HashFunctions::Make(const HashConfig& config, uint32_t dim,
-                                                   uint64_t seed, const Kernels& kernels) {
-  DSLIDE_CHECK(config.k > 0 && config.tables > 0 && dim > 0);
-  DSLIDE_CHECK(std::has_single_bit(config.bin) && config.bin >= 2 && config.bin <= kLanes);
-  DSLIDE_CHECK(dim <= std::numeric_limits<uint16_t>::max());
-  DSLIDE_CHECK(uint64_t{config.k} * static_cast<uint64_t>(std::countr_zero(config.bin)) <=
-               kMaxCodeBits);
-  return std::make_unique<Dwta>(config, dim, seed, kernels);
 }
 
 }  // namespace dslide

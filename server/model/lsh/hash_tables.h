@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "common/base/huge_buffer.h"
-#include "server/model/lsh/hash_family.h"
+#include "server/model/lsh/dwta.h"
 
 namespace dslide {
 

@@ -23,9 +23,9 @@ uint64_t IdentityOf(const HashConfig& config, uint64_t seed) {
 LiveTables::LiveTables(const HashConfig& config, uint64_t seed, const Layer& layer,
                        const Kernels& kernels)
     : layer_(layer),
-      functions_(HashFunctions::Make(config, layer.dim(), seed, kernels)),
+      functions_(config, layer.dim(), seed, kernels),
       identity_(IdentityOf(config, seed)),
-      tables_(functions_->tables(), functions_->bits(), layer.map().rows()),
+      tables_(functions_.tables(), functions_.bits(), layer.map().rows()),
       round_(std::max(kMinRound, (layer.map().all_rows() + kSliceRows - 1) / kSliceRows)),
       changed_(layer.map().rows()) {
   FollowMap();
@@ -109,7 +109,7 @@ void LiveTables::RehashChanged(uint32_t begin, uint32_t end) {
     }
     layer_.Fetch(rows_, true);
     layer_.Gather(rows_, weights_.data());
-    functions_->Codes(rows_.size(), weights_.data(), layer_.dim(), codes_.data());
+    functions_.Codes(rows_.size(), weights_.data(), layer_.dim(), codes_.data());
     for (size_t i = 0; i < rows_.size(); ++i) {
       tables_.SetCodes(rows_[i], {codes_.data() + i * tables, tables});
     }

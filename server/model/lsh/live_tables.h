@@ -19,7 +19,7 @@
 #include <span>
 #include <vector>
 
-#include "server/model/lsh/hash_family.h"
+#include "server/model/lsh/dwta.h"
 #include "server/model/lsh/hash_tables.h"
 #include "server/rows/layer.h"
 
@@ -46,7 +46,7 @@ class LiveTables {
   LiveTables(const HashConfig& config, uint64_t seed, const Layer& layer, const Kernels& kernels);
 
   const HashTables& tables() const { return tables_; }
-  const HashFunctions& functions() const { return *functions_; }
+  const Dwta& functions() const { return functions_; }
   // Batches until every row has been scanned.
   uint32_t round_batches() const { return round_; }
   // The most batches until a bucket follows a change.
@@ -118,7 +118,7 @@ class LiveTables {
   void RehashChanged(uint32_t begin, uint32_t end);
 
   const Layer& layer_;
-  std::unique_ptr<HashFunctions> functions_;
+  Dwta functions_;
   uint64_t identity_;
   HashTables tables_;
   const uint32_t round_;          // batches

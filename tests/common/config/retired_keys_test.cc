@@ -2,6 +2,7 @@
 #include "common/config/retired_keys.h"
 
 #include <filesystem>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,9 @@ TEST_CASE("retired keys: every row is complete, and hides no value that users ma
     const bool is_set = key != nullptr && !IsStoredKey(row.key);
     if (is_set) CHECK_FALSE(row.value.empty());
     if (is_set) CHECK_FALSE(key->field.parse(std::string(row.value), &config));
-    if (!row.replacement.empty()) CHECK(LoadConfig("", {std::string(row.replacement)}).ok());
+    for (const auto setting : std::views::split(row.replacement, ' ')) {
+      CHECK(LoadConfig("", {std::string(setting.begin(), setting.end())}).ok());
+    }
     CHECK(FindRetiredKey(row.key, row.value) != nullptr);
   }
 }

@@ -40,7 +40,7 @@ class ScorerModel {
   const std::vector<uint32_t>& rows() const { return rows_; }
 
   // The columns: labels, hits, then draws. `own_only`: sharing = sample, otherwise every label is
-  // every sample's column, and there are no hits.
+  // every sample's column, and no sample has hits.
   void SetBatch(std::vector<ScorerSample> samples, const std::vector<uint32_t>& draws,
                 bool own_only);
 
@@ -69,7 +69,7 @@ class ScorerModel {
 
   AllParameters InitialParameters() const;
 
-  // What a sample is scored against: row -> how many neurons it stands for.
+  // The rows that a sample is scored against, each with the number of neurons it stands for.
   std::map<uint32_t, double> WeightsOf(size_t i) const;
 
   double Logit(const AllParameters& w, size_t i, uint32_t row) const;

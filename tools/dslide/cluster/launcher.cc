@@ -12,7 +12,6 @@
 #include <fstream>
 
 #include "common/app/executable.h"
-#include "common/base/address.h"
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/checkpoint/checkpoint_hook.h"
@@ -182,11 +181,7 @@ std::vector<std::string> Launcher::ConfigArguments(Kind kind) const {
   return arguments;
 }
 
-bool Launcher::Encrypted() const {
-  const Encryption encryption = launch_.config.security.encryption;
-  return encryption == Encryption::kAlways ||
-         (encryption == Encryption::kAuto && !IsLoopback(launch_.config.cluster.scheduler_bind));
-}
+bool Launcher::Encrypted() const { return IsEncrypted(launch_.config); }
 
 // "" until the scheduler has written it. A restarted scheduler may have another address.
 std::string Launcher::Address() const {

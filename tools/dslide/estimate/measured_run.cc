@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/address.h"
 #include "common/data/whole_file.h"
 #include "common/math/median.h"
 #include "scheduler/status/run_costs.h"
@@ -23,7 +22,6 @@ using Json = nlohmann::json;
 
 constexpr size_t kEnoughRecords = 3;  // for figures that leave out the start of the processes
 constexpr const char* kMetrics = "/metrics.jsonl";
-constexpr int kBadInputExit = 2;
 
 struct RoleName {
   const char* name;
@@ -88,13 +86,6 @@ void Summarise(const std::vector<Moment>& moments, const EstimatedTask& task, Me
   run->batches = last.samples / task.config.train.batch;
 }
 
-bool Encrypts(const Config& config) {
-  if (config.security.encryption == Encryption::kAuto) {
-    return !IsLoopback(config.cluster.scheduler_bind);
-  }
-  return config.security.encryption == Encryption::kAlways;
-}
-
 // In place of keys that belong to the machines of the real run.
 Overrides OnThisMachine(const ShortRun& run, const Config& config) {
   Overrides settings = {"train.test=", "cluster.memory_mb=0",
@@ -109,7 +100,7 @@ Overrides OnThisMachine(const ShortRun& run, const Config& config) {
   for (const char* key : {"directory", "hook", "shard_hook"}) {
     settings.push_back(fmt::format("checkpoint.{}=", key));
   }
-  if (Encrypts(config)) settings.push_back("security.encryption=always");
+  if (IsEncrypted(config)) settings.push_back("security.encryption=always");
   return settings;
 }
 
@@ -182,7 +173,8 @@ Status TrainShortly(const ShortRun& run, const Config& config, const std::string
   DSLIDE_RETURN_IF_ERROR(ended);
   if (ended->interrupted) return Error{ErrorKind::kPreempted, "stopped"};
   if (ended->exit_code == 0 || ended->stopped) return {};
-  return ended->exit_code == kBadInputExit ? BadInput(ended->reason) : Failed(ended->reason);
+  return ended->exit_code == ExitCode(ErrorKind::kBadInput) ? BadInput(ended->reason)
+                                                            : Failed(ended->reason);
 }
 
 double RecordedSeconds(const std::string& run_directory) {

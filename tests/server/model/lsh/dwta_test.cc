@@ -1,4 +1,4 @@
-#include "server/model/lsh/hash_family.h"
+#include "server/model/lsh/dwta.h"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 
 #include "common/base/random.h"
 
-namespace dslide::hash_family_test {
+namespace dslide::dwta_test {
 namespace {
 
 constexpr uint64_t kSeed = 20240607;
@@ -32,13 +32,13 @@ HashConfig ConfigOf(uint32_t k, uint32_t tables, uint32_t bin = 8) {
   return config;
 }
 
-std::unique_ptr<HashFunctions> Make(const HashConfig& config, uint32_t dim) {
-  return HashFunctions::Make(config, dim, kSeed, BestKernels());
+Dwta Make(const HashConfig& config, uint32_t dim) {
+  return Dwta(config, dim, kSeed, BestKernels());
 }
 
 using Codes = std::vector<BucketCode>;
 
-Codes CodesOf(const HashFunctions& hashes, const std::vector<float>& x) {
+Codes CodesOf(const Dwta& hashes, const std::vector<float>& x) {
   Codes codes(hashes.tables());
   hashes.Codes(1, x.data(), x.size(), codes.data());
   return codes;
@@ -105,7 +105,7 @@ TEST_CASE("DWTA: two vectors agree on a bin as often as on a random one") {
       for (size_t d = 0; d < kDim; ++d) y[d] = x[d] + weight * noise[d];
       const double expected = BruteForceAgreement(x, y, bin);
       // Twice: the reference is an estimate as well. (Disjoint bins vary less than random ones.)
-      CHECK(std::abs(AgreeingShare(CodesOf(*hashes, x), CodesOf(*hashes, y)) - expected) <
+      CHECK(std::abs(AgreeingShare(CodesOf(hashes, x), CodesOf(hashes, y)) - expected) <
             2 * Bound(expected, kHashes));
     }
   }
@@ -118,7 +118,7 @@ TEST_CASE("DWTA depends on the order of the coordinates only") {
   const std::vector<float> x = NormalVector(kDim, &random);
   std::vector<float> y = x;
   for (float& value : y) value = std::exp(2 * value) + 1;
-  CHECK(CodesOf(*hashes, x) == CodesOf(*hashes, y));
+  CHECK(CodesOf(hashes, x) == CodesOf(hashes, y));
 }
 
 TEST_CASE("every bucket of every table is reachable") {
@@ -136,11 +136,11 @@ TEST_CASE("every bucket of every table is reachable") {
        {ConfigOf(3, kTables, 8), ConfigOf(2, kTables, 16), ConfigOf(9, kTables, 2)}) {
     const auto hashes = Make(config, kDim);
     Codes codes(kVectors * kTables);
-    hashes->Codes(kVectors, x.data(), kDim, codes.data());
-    std::vector<int> sizes(size_t{kTables} * hashes->buckets());
+    hashes.Codes(kVectors, x.data(), kDim, codes.data());
+    std::vector<int> sizes(size_t{kTables} * hashes.buckets());
     for (size_t i = 0; i < codes.size(); ++i) {
-      REQUIRE(codes[i] < hashes->buckets());
-      ++sizes[i % kTables * hashes->buckets() + codes[i]];
+      REQUIRE(codes[i] < hashes.buckets());
+      ++sizes[i % kTables * hashes.buckets() + codes[i]];
     }
     CHECK(std::count(sizes.begin(), sizes.end(), 0) == 0);
   }
@@ -162,7 +162,7 @@ TEST_CASE("DWTA densification: collisions of sparse vectors rise with their over
   double last = 0;
   for (size_t shared : {0, 5, 10, 15, 20}) {
     const auto [x, y] = SparsePair(shared);
-    const double share = AgreeingShare(CodesOf(*hashes, x), CodesOf(*hashes, y));
+    const double share = AgreeingShare(CodesOf(hashes, x), CodesOf(hashes, y));
     CHECK(share > last + 0.05);
     last = share;
   }
@@ -171,7 +171,7 @@ TEST_CASE("DWTA densification: collisions of sparse vectors rise with their over
 
 TEST_CASE("DWTA densification spreads the codes of sparse vectors") {
   const auto hashes = Make(ConfigOf(1, 5000), 1000);
-  const Codes codes = CodesOf(*hashes, SparsePair(0)[0]);
+  const Codes codes = CodesOf(hashes, SparsePair(0)[0]);
   for (uint32_t code = 0; code < 8; ++code) {
     const double share = static_cast<double>(std::count(codes.begin(), codes.end(), code)) / 5000.0;
     CHECK(share == doctest::Approx(1.0 / 8).epsilon(0.3));
@@ -182,20 +182,20 @@ TEST_CASE("the zero vector and a single non-zero coordinate have codes in range"
   for (uint32_t dim : {1u, 3u, 8u, 500u}) {
     const auto hashes = Make(ConfigOf(3, 20), dim);
     std::vector<float> x(dim);
-    const Codes zero = CodesOf(*hashes, x);
-    CHECK(zero == CodesOf(*hashes, x));
+    const Codes zero = CodesOf(hashes, x);
+    CHECK(zero == CodesOf(hashes, x));
     x[dim / 2] = -1.0f;
-    const Codes single = CodesOf(*hashes, x);
+    const Codes single = CodesOf(hashes, x);
     for (size_t t = 0; t < zero.size(); ++t) {
-      CHECK(zero[t] < hashes->buckets());
-      CHECK(single[t] < hashes->buckets());
+      CHECK(zero[t] < hashes.buckets());
+      CHECK(single[t] < hashes.buckets());
     }
   }
 }
 
 TEST_CASE("DWTA codes of the zero vector do not all name the same bucket") {
   const auto hashes = Make(ConfigOf(3, 50), 100);
-  const Codes codes = CodesOf(*hashes, std::vector<float>(100));
+  const Codes codes = CodesOf(hashes, std::vector<float>(100));
   CHECK(std::count(codes.begin(), codes.end(), codes[0]) < 10);
 }
 
@@ -213,15 +213,15 @@ TEST_CASE("codes of a batch equal those one by one, for all kernels and strides"
   }
   for (const Kernels* kernels : AvailableKernels()) {
     CAPTURE(kernels->name);
-    const auto hashes = HashFunctions::Make(ConfigOf(3, 11), kDim, kSeed, *kernels);
-    const size_t tables = hashes->tables();
+    const Dwta hashes(ConfigOf(3, 11), kDim, kSeed, *kernels);
+    const size_t tables = hashes.tables();
     Codes single(kLargest * tables);
     for (size_t i = 0; i < kLargest; ++i) {
-      hashes->Codes(1, x.data() + i * kStride, kStride, single.data() + i * tables);
+      hashes.Codes(1, x.data() + i * kStride, kStride, single.data() + i * tables);
     }
     for (size_t n = 1; n <= kLargest; ++n) {
       Codes batch(n * tables);
-      hashes->Codes(n, x.data(), kStride, batch.data());
+      hashes.Codes(n, x.data(), kStride, batch.data());
       CHECK(std::equal(batch.begin(), batch.end(), single.begin()));
     }
   }
@@ -231,9 +231,9 @@ TEST_CASE("codes are a function of the seed") {
   const HashConfig config = ConfigOf(2, 40);
   Random random(8);
   const std::vector<float> x = NormalVector(64, &random);
-  const auto other = HashFunctions::Make(config, 64, kSeed + 1, BestKernels());
-  CHECK(CodesOf(*Make(config, 64), x) == CodesOf(*Make(config, 64), x));
-  CHECK(AgreeingShare(CodesOf(*Make(config, 64), x), CodesOf(*other, x)) < 0.2);
+  const Dwta other(config, 64, kSeed + 1, BestKernels());
+  CHECK(CodesOf(Make(config, 64), x) == CodesOf(Make(config, 64), x));
+  CHECK(AgreeingShare(CodesOf(Make(config, 64), x), CodesOf(other, x)) < 0.2);
 }
 
 // Checkpoints store codes and rely on every build to compute the same ones.
@@ -254,13 +254,12 @@ TEST_CASE("golden codes") {
     const std::vector<float> x = IntegerVector(golden.dim, &random);
     for (const Kernels* kernels : AvailableKernels()) {
       CAPTURE(kernels->name);
-      CHECK(CodesOf(*HashFunctions::Make(golden.config, golden.dim, kSeed, *kernels), x) ==
-            golden.codes);
+      CHECK(CodesOf(Dwta(golden.config, golden.dim, kSeed, *kernels), x) == golden.codes);
     }
   }
   const auto hashes = Make(ConfigOf(4, 4), 128);
-  CHECK(CodesOf(*hashes, std::vector<float>(128)) == Codes{2717, 3053, 1476, 3898});
+  CHECK(CodesOf(hashes, std::vector<float>(128)) == Codes{2717, 3053, 1476, 3898});
 }
 
 }  // namespace
-}  // namespace dslide::hash_family_test
+}  // namespace dslide::dwta_test

@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -26,14 +25,12 @@ namespace dslide {
 using BucketCode = uint16_t;
 constexpr BucketCode kNoCode = 0xffff;  // code of a row that is in no bucket
 
-class HashFunctions {
+// Immutable after construction; any thread may call Codes().
+class Dwta {
  public:
-  // Immutable after construction; any thread may call Codes(). REQUIRES config.k > 0, bin
-  // a power of two in [2, 16], dim in [1, 65535], codes of at most kMaxCodeBits, and that `kernels`
-  // outlives the functions.
-  static std::unique_ptr<HashFunctions> Make(const HashConfig& config, uint32_t dim, uint64_t seed,
-                                             const Kernels& kernels);
-  virtual ~HashFunctions() = default;
+  // REQUIRES config.k > 0, bin a power of two in [2, 16], dim in [1, 65535], codes of at most
+  // kMaxCodeBits, and that `kernels` outlives this.
+  Dwta(const HashConfig& config, uint32_t dim, uint64_t seed, const Kernels& kernels);
 
   uint32_t tables() const { return tables_; }
   uint32_t bits() const { return bits_; }           // of a table's code
@@ -41,14 +38,25 @@ class HashFunctions {
 
   // codes[i*tables() + t] is the bucket of vector i in table t. Vector i is
   // x[i*stride .. i*stride + dim).
-  virtual void Codes(size_t count, const float* x, size_t stride, BucketCode* codes) const = 0;
-
- protected:
-  HashFunctions(uint32_t tables, uint32_t bits) : tables_(tables), bits_(bits) {}
+  void Codes(size_t count, const float* x, size_t stride, BucketCode* codes) const;
 
  private:
-  uint32_t tables_;
-  uint32_t bits_;
+  struct Scratch;
+
+  size_t hashes() const { return size_t{k_} * tables(); }
+  void Densify(size_t count, Scratch* scratch) const;
+  void DensifyLane(size_t lane, uint32_t attempts, Scratch* scratch) const;
+  uint8_t DenseCode(size_t hash, size_t lane, uint32_t attempts,
+                    const std::vector<uint8_t>& wta) const;
+  void PackCodes(size_t count, const std::vector<uint8_t>& wta, BucketCode* codes) const;
+
+  const Kernels& kernels_;
+  const uint32_t dim_;
+  const uint32_t tables_;
+  const uint32_t k_;
+  const uint32_t bin_;
+  const uint32_t bits_;
+  const std::vector<uint16_t> coordinates_;  // [hashes x bin]
 };
 
 }  // namespace dslide
