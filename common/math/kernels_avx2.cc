@@ -10,6 +10,7 @@ namespace {
 constexpr size_t kLanes = 8;
 using Vec = float __attribute__((vector_size(32)));
 using IntVec = int32_t __attribute__((vector_size(32)));
+using HalfVec = uint16_t __attribute__((vector_size(16)));
 
 // 6 x 16 tile: 12 of the 16 registers are sums, two hold b, one a.
 constexpr size_t kRowsPerTile = 6;
@@ -36,8 +37,11 @@ void StoreFirst(size_t n, Vec value, float* x) {
   _mm256_maskstore_ps(x, reinterpret_cast<__m256i>(FirstLanes(n)), value);
 }
 
-// Bytes as lanes, and the lowest byte of each lane. (Of __builtin_convertvector GCC 12 makes a
-// chain of insertions.)
+// Halves as lanes, bytes as lanes, and the lowest byte of each lane. (Of __builtin_convertvector
+// GCC 12 makes a chain of insertions.)
+IntVec Widen(HalfVec x) {
+  return reinterpret_cast<IntVec>(_mm256_cvtepu16_epi32(reinterpret_cast<__m128i>(x)));
+}
 IntVec LoadBytes(const uint8_t* x) {
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
   return reinterpret_cast<IntVec>(_mm256_cvtepu8_epi32(bytes));

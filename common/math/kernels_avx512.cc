@@ -11,6 +11,7 @@ namespace {
 constexpr size_t kLanes = 16;
 using Vec = float __attribute__((vector_size(64)));
 using IntVec = int32_t __attribute__((vector_size(64)));
+using HalfVec = uint16_t __attribute__((vector_size(32)));
 
 // 12 x 32 tile: 24 of the 32 registers are sums, two hold b, the rest a.
 constexpr size_t kRowsPerTile = 12;
@@ -29,8 +30,12 @@ Vec LoadFirst(size_t n, const float* x) { return _mm512_maskz_loadu_ps(FirstLane
 
 void StoreFirst(size_t n, Vec value, float* x) { _mm512_mask_storeu_ps(x, FirstLanes(n), value); }
 
-// Bytes as lanes, and the lowest byte of each lane. (Of __builtin_convertvector GCC 12 makes a
-// chain of insertions.)
+// Halves as lanes, bytes as lanes, and the lowest byte of each lane. (Of __builtin_convertvector
+// GCC 12 makes a chain of insertions.)
+IntVec Widen(HalfVec x) {
+  return reinterpret_cast<IntVec>(
+      _mm512_maskz_cvtepu16_epi32(FirstLanes(kLanes), reinterpret_cast<__m256i>(x)));
+}
 IntVec LoadBytes(const uint8_t* x) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
   return reinterpret_cast<IntVec>(_mm512_maskz_cvtepu8_epi32(FirstLanes(kLanes), bytes));

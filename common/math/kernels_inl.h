@@ -1,6 +1,7 @@
-// The vectorised kernels, over the vector that the including file defines: Vec, IntVec, kLanes,
-// EstimateReciprocal, EstimateReciprocalSqrt, SignBits, LoadFirst, StoreFirst, LoadBytes,
-// StoreBytes, Compress and Expand. Included by kernels_avx2.cc and kernels_avx512.cc only.
+// The vectorised kernels, over the vector that the including file defines: Vec, IntVec, HalfVec,
+// kLanes, EstimateReciprocal, EstimateReciprocalSqrt, SignBits, LoadFirst, StoreFirst, Widen,
+// LoadBytes, StoreBytes, Compress and Expand. Included by kernels_avx2.cc and kernels_avx512.cc
+// only.
 //
 // Everything is in an anonymous namespace and nothing of the standard library is instantiated: the
 // linker must not find, under a common name, code that is compiled for more than the baseline.
@@ -14,7 +15,6 @@ namespace dslide {
 namespace {
 
 using UintVec = uint32_t __attribute__((vector_size(kLanes * 4)));
-using HalfVec = uint16_t __attribute__((vector_size(kLanes * 2)));
 using ByteVec = uint8_t __attribute__((vector_size(kLanes)));
 
 constexpr float kInfinity = __builtin_inff();
@@ -27,7 +27,7 @@ HalfVec ToBf16(Vec x) {
   return __builtin_convertvector(x == x ? rounded : quiet_nan, HalfVec);
 }
 
-Vec FromBf16(HalfVec x) { return reinterpret_cast<Vec>(__builtin_convertvector(x, UintVec) << 16); }
+Vec FromBf16(HalfVec x) { return reinterpret_cast<Vec>(Widen(x) << 16); }
 
 Vec Load(const uint16_t* x) {
   HalfVec half;

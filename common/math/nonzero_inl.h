@@ -71,7 +71,7 @@ IntVec LoadPacked(const float* packed) { return reinterpret_cast<IntVec>(Load(pa
 IntVec LoadPacked(const uint16_t* packed) {
   HalfVec half;
   __builtin_memcpy(&half, packed, sizeof(half));
-  return __builtin_convertvector(half, IntVec);
+  return Widen(half);
 }
 IntVec LoadPacked(const int8_t* packed) { return LoadBytes(packed); }
 
