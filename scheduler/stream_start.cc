@@ -115,7 +115,7 @@ Status BeginAgain(const fs::path& directory, bool resume) {
 Status CheckTest(const std::string& path, const TextConfig& text) {
   if (path.empty()) return {};
   const Preprocessor nothing(Vectorizer(text, Vectorizer::Vocabulary()), {});
-  const Result<Dataset> test = ReadSamples(path, {&nothing, {}});
+  const Result<Dataset> test = ReadLabels(path, {&nothing, {}});
   DSLIDE_RETURN_IF_ERROR(test);
   return CheckLabelled(path, *test, "");
 }

@@ -34,10 +34,14 @@ struct Encoded {
   FirstLook look = {};  // of records
 };
 
-Encoded EncodeBlock(const RecordFile& file, const LineBlock& block,
-                    Preprocessor::Encoder* encoder) {
+// The parts of each record that become a sample.
+enum class Wanted { kAll, kLabels };
+
+Encoded EncodeBlock(const RecordFile& file, const LineBlock& block, Preprocessor::Encoder* encoder,
+                    Wanted wanted = Wanted::kAll) {
   Encoded encoded;
-  ForEachRecord(file, block, &encoded.unreadable, [&](const Record& record) {
+  ForEachRecord(file, block, &encoded.unreadable, [&](Record& record) {
+    if (wanted == Wanted::kLabels) record.fields.clear();
     encoded.look.Add(record);
     SampleView sample = encoder->Encode(record);
     sample.weight = record.weight;
@@ -210,13 +214,14 @@ Result<TrainingSamples> LoadTrainingTokens(const std::string& path, const Traini
   return loaded;
 }
 
-Result<Encoded> EncodeFile(const std::string& path, const ModelInput& model) {
+Result<Encoded> EncodeFile(const std::string& path, const ModelInput& model,
+                           Wanted wanted = Wanted::kAll) {
   Result<RecordFile> file = RecordFile::Open(path, FormatOfInput(model), RecordFile::Use::kLabels);
   DSLIDE_RETURN_IF_ERROR(file);
   std::vector<Preprocessor::Encoder> encoders = Encoders(*model.preprocessor);
   return EncodeAll(&*file, *model.preprocessor, encoders.size(),
                    [&](size_t thread, const LineBlock& block) {
-                     return EncodeBlock(*file, block, &encoders[thread]);
+                     return EncodeBlock(*file, block, &encoders[thread], wanted);
                    });
 }
 
@@ -429,14 +434,14 @@ std::string LeftOutLine(const std::string& path, uint64_t count, uint32_t model_
                      Plural(count, "feature value"), Plural(model_features, "feature"));
 }
 
-Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model) {
+Result<Dataset> ReadLabels(const std::string& path, const ModelInput& model) {
   if (model.preprocessor != nullptr && IsOfTokens(model.preprocessor->config())) {
     Result<DrawnSamples> drawn = DrawFile(path, *model.preprocessor);
     DSLIDE_RETURN_IF_ERROR(drawn);
     return std::move(drawn->data);
   }
   if (model.preprocessor != nullptr) {
-    Result<Encoded> encoded = EncodeFile(path, model);
+    Result<Encoded> encoded = EncodeFile(path, model, Wanted::kLabels);
     DSLIDE_RETURN_IF_ERROR(encoded);
     return std::move(encoded->samples);
   }

@@ -65,12 +65,12 @@ struct LoadedSamples {
   std::vector<std::string> notes;  // for people: what was left out
 };
 
-// Reads another file for the same model, as a training file for a model of words or sessions.
-// Labels that the model lacks get ids from N on; features that it lacks are left out. LoadSamples()
-// logs what it found.
-Result<Dataset> ReadSamples(const std::string& path, const ModelInput& model);
-// Reads a file for evaluation. The samples are stored; those of tokens have whole windows. A file
-// without a labelled sample is an error.
+// Reads the labels of another file for the same model, as of a training file for a model of words
+// or sessions. The samples of text have no features. Labels that the model lacks get ids from N on.
+Result<Dataset> ReadLabels(const std::string& path, const ModelInput& model);
+// Reads another file for evaluation. The samples are stored; those of tokens have whole windows.
+// Labels that the model lacks get ids from N on; features that it lacks are left out. A file
+// without a labelled sample is an error. Logs what it found.
 Result<LoadedSamples> LoadSamples(const std::string& path, const ModelInput& model);
 // LoadSamples() for train.test. If `text` names a format, the file must have it; else the format is
 // recognised from the lines, and may differ from that of the training file.

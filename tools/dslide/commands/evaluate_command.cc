@@ -191,7 +191,7 @@ Result<Frequencies> ReadFrequencies(const EvaluateTask& task, const Inference& m
   const std::string& path = is_given ? task.train : model.config().train.data;
   const Result<Dataset> train = !is_given && IsReadOnce(path)
                                     ? Result<Dataset>(BadInput(path + ": is read once"))
-                                    : ReadSamples(path, model.input());
+                                    : ReadLabels(path, model.input());
   const bool of_numbers = model.preprocessor() == nullptr;
   if (train.ok()) {
     const std::vector<LabelCount> counts = CountLabels(*train);

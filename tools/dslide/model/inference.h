@@ -40,7 +40,7 @@ class Inference {
   ModelInput input() const {
     return {preprocessor_.get(), {config_.model.features, config_.model.labels}};
   }
-  // A label's name, or its number; also of one of text that ReadSamples() gave an id from N on.
+  // A label's name, or its number; also of one of text that ReadLabels() gave an id from N on.
   std::string LabelName(uint32_t label) const;
   // By id; null: labels are numbers.
   const std::vector<std::string>* label_names() const {

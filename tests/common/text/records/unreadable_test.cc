@@ -63,13 +63,18 @@ TEST_CASE("unreadable records: left out of training, counted, and the first is n
                             "\\ud83d, which is half a character (cut texts between characters)",
                             path, kLines, path)));
 
-  // LoadSamples(), ReadSamples() and SampleReader leave out the same records.
+  // LoadSamples(), ReadLabels() and SampleReader leave out the same records.
   const ModelInput model{loaded.preprocessor.get(),
                          {loaded.data.num_features(), loaded.data.num_labels()}};
   const LoadedSamples test = Ok(LoadSamples(path, model));
   CHECK(test.data.size() == kLines - 3);
   CHECK(HasNote(test.notes, loaded.notes.back()));
-  CHECK(ReadSamples(path, model)->size() == kLines - 3);
+  const Dataset labels = Ok(ReadLabels(path, model));
+  REQUIRE(labels.size() == kLines - 3);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    REQUIRE(std::ranges::equal(labels[i].labels, test.data[i].labels));
+    REQUIRE(labels[i].features.empty());
+  }
   SampleReader reader = Ok(SampleReader::Open(path, model, /*skip_blank=*/true));
   size_t samples = 0;
   while (true) {
@@ -109,7 +114,7 @@ TEST_CASE("unreadable records: above 1 % of all they are refused, whatever the n
   const Preprocessor fitted = Ok(Preprocessor::Fit(Lines(kLines).Write(), EveryTerm(), 2));
   const ModelInput model{&fitted, {fitted.num_features(), fitted.num_labels()}};
   CHECK(LoadSamples(path, model).error().message == expected);
-  CHECK(ReadSamples(path, model).error().message == expected);
+  CHECK(ReadLabels(path, model).error().message == expected);
   SampleReader reader = Ok(SampleReader::Open(path, model, /*skip_blank=*/true));
   Result<std::optional<SampleView>> sample = reader.Next();
   while (sample.ok() && sample->has_value()) sample = reader.Next();
