@@ -295,6 +295,9 @@ def check_report(browser, runs):
     ) <= set(LABELS)
     check_keyboard(browser)
     check_narrow(browser)
+    assert browser.evaluate(
+        "(node => node.scrollWidth <= node.clientWidth)(document.querySelector('[aria-label=Results]'))"
+    )
     check_page(browser, LIVE_CHARTS)
 
     assert runs.report(one, two, "--output", page).returncode == 0

@@ -114,7 +114,7 @@ function showResults(host) {
     host,
     'Results',
     [
-      {head: 'measure', kind: 'left', value: row => row.name},
+      {head: 'measure', kind: 'text', value: row => row.name},
       ...runColumns((row, run) => row.format(all[run.hue][row.key])),
     ],
     several ? 'wide tall' : 'tall',
