@@ -261,6 +261,7 @@ Status Builder::CheckStream() const {
   if (train.schedule_epochs > 0) return Refuse("train.schedule_epochs", kNot);
   if (train.cooldown_epochs.value_or(0) > 0) return Refuse("train.cooldown_epochs", kNot);
   if (train.late_dropout.value_or(0) > 0) return Refuse("train.late_dropout", kNot);
+  if (train.late_negatives.value_or(0) > 0) return Refuse("train.late_negatives", kNot);
   if (train.heldout.value_or(0) > 0) return Refuse("train.heldout", kNot);
   if (!train.dev.empty()) return Refuse("train.dev", kNot);
   if (train.min_label_samples > 1) {

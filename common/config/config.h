@@ -109,10 +109,11 @@ struct TrainConfig {
   Decay decay = Decay::kLinear;             // towards 0 at the end of the last epoch
   uint32_t schedule_epochs = 0;             // common/config/schedule.h; 0: train.epochs
   std::optional<uint32_t> cooldown_epochs;  // nullopt: held-out samples decide
-  float weight_decay = 0.0f;             // decoupled (AdamW), a touched row loses lr * this share
-  std::optional<float> dropout_hidden;   // share of hidden units left out; DropoutHidden()
-  std::optional<uint32_t> late_dropout;  // DropoutIn(); nullopt: held-out samples decide
-  std::optional<float> label_smoothing;  // softmax: target mass spread evenly; LabelSmoothing()
+  float weight_decay = 0.0f;               // decoupled (AdamW), a touched row loses lr * this share
+  std::optional<float> dropout_hidden;     // share of hidden units left out; DropoutHidden()
+  std::optional<uint32_t> late_dropout;    // DropoutIn(); nullopt: held-out samples decide
+  std::optional<uint32_t> late_negatives;  // DrawsAt(); nullopt: the tail's error decides
+  std::optional<float> label_smoothing;    // softmax: target mass spread evenly; LabelSmoothing()
   float sparsify = 0.01f;             // probabilities below it become 0 or it at random; 0: never
   bool exclude_own_features = false;  // rank without label i if feature i is in the sample
   uint32_t unit_batches = 8;          // batches per work unit

@@ -129,6 +129,15 @@ ActiveSet DefaultActiveSet(const ModelConfig& model, bool synchronous) {
   return model.neurons == Neurons::kCentroids && !synchronous ? ActiveSet::kLsh : ActiveSet::kMass;
 }
 
+// Whether a run may decide to draw more neurons later. In synchronous training the error that it
+// measures depends on who reports.
+bool MayDrawMore(const Config& config) {
+  const ModelConfig& model = config.model;
+  return DrawsByMass(model) && model.loss == Loss::kSoftmax && model.sharing == Sharing::kBatch &&
+         model.neurons == Neurons::kLearned && config.train.effort != Effort::kFast &&
+         !IsSynchronous(config.train);
+}
+
 // Nobody knows where a stream ends, so the rate stays. What is derived from the number of labels is
 // that of many: they come.
 void ResolveStream(Config* config) {
@@ -137,6 +146,7 @@ void ResolveStream(Config* config) {
   config->train.heldout = 0;
   config->train.cooldown_epochs = 0;
   config->train.late_dropout = 0;
+  config->train.late_negatives = 0;
   if (config->model.neurons == Neurons::kAuto) config->model.neurons = Neurons::kLearned;
   if (config->model.active == ActiveSet::kAuto) config->model.active = ActiveSet::kMass;
 }
@@ -149,8 +159,7 @@ int32_t DerivedInputSlots(uint32_t slots) {
   return slots < kFewSlots ? 0 : static_cast<int32_t>(slots / 4);
 }
 
-constexpr const char* kLoweredKeys[] = {"model.candidates", "model.negatives", "cluster.slots",
-                                        "cluster.input_slots"};
+constexpr const char* kLoweredKeys[] = {"model.negatives", "cluster.slots", "cluster.input_slots"};
 
 }  // namespace
 
@@ -220,6 +229,8 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   const bool measured = config->train.heldout.value_or(1) > 0 || !config->train.dev.empty();
   // The schedule of train.effort = best is known: gnd-text loses 0.4 points by dropout that rises
   // after epoch 5 and an end after 8 of 12 epochs.
+  std::optional<uint32_t>& late_negatives = config->train.late_negatives;
+  if (!measured || !MayDrawMore(*config)) late_negatives = late_negatives.value_or(0);
   if (centroids || !measured || config->train.effort == Effort::kBest) {
     for (auto* decided : {&config->train.cooldown_epochs, &config->train.late_dropout}) {
       *decided = decided->value_or(0);

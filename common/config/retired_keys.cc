@@ -32,6 +32,8 @@ constexpr RetiredKey kRetiredKeys[] = {
     {"idle.quiet_s", "", kEffect, "", "leave the key out; a pause ends after 5 s of less use"},
     {"model.activation", "", kNoEffect, "", "leave the key out; text.format decides it"},
     {"model.active", "sampled", kEffect, "model.active=mass", "use model.active = mass", kNearest},
+    {"model.candidates", "10", kNoEffect, "", kLeaveOut},
+    {"model.candidates", "", kEffect, "", kLeaveOut},
     {"model.features", "", kNoEffect, "", "leave the key out; the data decides it"},
     {"model.input_init", "", kNoEffect, "", kLeaveOut},
     {"model.labels", "", kNoEffect, "", "leave the key out; the data decides it"},

@@ -45,6 +45,15 @@ Place PlaceOf(const Config& config, uint64_t batch, uint64_t samples, bool learn
           LearningBatches(config, all, per_epoch)};
 }
 
+// Draws in the middle of the schedule.
+double MeanDraws(const Config& config, uint64_t epoch) {
+  const ModelConfig& model = config.model;
+  const uint32_t late = config.train.late_negatives.value_or(0);
+  if (late == 0 || epoch < late) return model.negatives;
+  const double most = std::max<double>(model.negatives, kMostLateShare * model.labels);
+  return std::min(kLateNegatives * model.negatives, most);
+}
+
 }  // namespace
 
 bool FormsCentroids(const Config& config, uint64_t epoch) {
@@ -80,7 +89,9 @@ float DropoutIn(const TrainConfig& train, uint64_t epoch) {
 uint32_t DrawsAt(const Config& config, uint64_t batch, uint64_t samples) {
   const auto [done, all] = PlaceOf(config, batch, samples, false);
   const double share = all == 0 ? 0 : std::min(1.0, done / static_cast<double>(all));
-  return std::max(1u, static_cast<uint32_t>(std::lround(config.model.negatives * (1.5 - share))));
+  const double mean =
+      MeanDraws(config, batch / std::max<uint64_t>(1, BatchesPerEpoch(config.train, samples)));
+  return std::max(1u, static_cast<uint32_t>(std::lround(mean * (1.5 - share))));
 }
 
 }  // namespace dslide

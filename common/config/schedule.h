@@ -35,7 +35,8 @@ float DropoutIn(const TrainConfig& train, uint64_t epoch);
 
 // Neurons that a batch draws by their mass: 1.5 times model.negatives at the start of the schedule,
 // half of them at its end. While the model knows nothing, every neuron has to be told often that it
-// is wrong; later few are, and the masses tell which.
+// is wrong; later few are, and the masses tell which. After train.late_negatives epochs it draws
+// kLateNegatives times as many, at most kMostLateShare of the labels.
 uint32_t DrawsAt(const Config& config, uint64_t batch, uint64_t samples);
 
 }  // namespace dslide

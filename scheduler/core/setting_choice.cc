@@ -64,6 +64,22 @@ void RaiseDropout(RunState* run, int64_t now_ms) {
   AddSettings({fmt::format("train.late_dropout={}", run->pass().counted().epoch)}, &run->inputs);
 }
 
+// The mass of a model that knows much is at few neurons, so its draws say less about the others.
+// More draws from the beginning on cost more and gain no more.
+bool ShouldDrawMore(const RunState& run, const TrainingStats& epoch) {
+  constexpr double kHighError = 0.08;
+  return !run.inputs.config.train.late_negatives && epoch.TailError() > kHighError;
+}
+
+void DrawMore(const TrainingStats& epoch, RunState* run, int64_t now_ms) {
+  const ModelConfig& model = run->inputs.config.model;
+  Tell(fmt::format("batches draw up to {:.0f} times model.negatives ({}) from now on: the error of "
+                   "the softmax normaliser was {:.2f} in epoch {}",
+                   kLateNegatives, model.negatives, epoch.TailError(), run->pass().counted().epoch),
+       run, now_ms);
+  AddSettings({fmt::format("train.late_negatives={}", run->pass().counted().epoch)}, &run->inputs);
+}
+
 // Whether the next epochs should be the cooldown: it gains what the rest of the schedule would.
 // No cooldown begins in the epoch in which dropout rises: its effect is not known yet.
 bool ShouldCoolDown(const RunState& run) {
@@ -112,6 +128,9 @@ void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) 
     if (ranked.size() == result.metrics.samples) result.metrics = choice.metrics;
   }
   run->totals.last_held_out = result;
+  const TrainingStats epoch = run->totals.work.Since(run->totals.work_before);
+  run->totals.work_before = run->totals.work;
+  if (ShouldDrawMore(*run, epoch)) DrawMore(epoch, run, now_ms);
   if (run->held_out.size() > 1) {
     if (ShouldRaiseDropout(*run)) {
       RaiseDropout(run, now_ms);

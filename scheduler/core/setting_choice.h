@@ -1,5 +1,5 @@
-// Settings that a run chooses from evaluations of its held-out samples: late dropout, the end of
-// training, and the logit adjustment.
+// Settings that a run chooses from evaluations of its held-out samples: late dropout, more
+// negatives, the end of training, and the logit adjustment.
 //
 // RunContext::settings has the chosen values. A slot plan between two epochs tells the members, and
 // the ledger tells the next incarnation of the scheduler.

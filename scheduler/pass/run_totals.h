@@ -30,6 +30,7 @@ struct AuditTotals {
 
 struct RunTotals {
   TrainingStats work;
+  TrainingStats work_before;  // those at the last evaluation of the held-out samples
   AuditTotals audits;
   uint64_t lease_bytes = 0;                         // of training leases, on the wire
   std::optional<EvaluationResult> last_evaluation;  // on test samples

@@ -18,6 +18,7 @@
 #include "common/config/retired_keys.h"
 #include "common/config/stored_config.h"
 #include "tests/common/config/parsed_config.h"
+#include "tests/support/results.h"
 
 namespace dslide {
 namespace {
@@ -66,6 +67,7 @@ Config UnusualConfig() {
   c.train.schedule_epochs = 12;
   c.train.cooldown_epochs = 2;
   c.train.late_dropout = 3;
+  c.train.late_negatives = 4;
   c.train.effort = Effort::kBest;
   c.train.batch = 1;
   c.train.optimizer = OptimizerKind::kSgd;
@@ -184,9 +186,8 @@ void Mutate(Random* random, std::string* text) {
 
 TEST_CASE("config: nothing given is the defaults") {
   CHECK(Parsed("") == Config{});
-  const Result<Config> loaded = LoadConfig("", {});
-  REQUIRE(loaded.ok());
-  CHECK(*loaded == Config{});
+  const Config loaded = Ok(LoadConfig("", {}));
+  CHECK(loaded == Config{});
 }
 
 TEST_CASE("config: the file format") {
@@ -712,9 +713,8 @@ TEST_CASE("config: mutated files are read or refused, 20,000 times") {
 TEST_CASE("config: what a scheduler of another version has sent is refused by its version") {
   Config config;
   config.train.batch = 96;
-  const Result<Config> same = ParseSchedulersConfig(FormatConfig(config));
-  REQUIRE(same.ok());
-  CHECK(*same == config);
+  const Config same = Ok(ParseSchedulersConfig(FormatConfig(config)));
+  CHECK(same == config);
   CHECK(ParseSchedulersConfig("[security]\nallow_plaintext = false\n").ok());  // of an older one
   const auto refusal = [](const char* text) {
     const Result<Config> refused = ParseSchedulersConfig(text);

@@ -11,9 +11,11 @@
 
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
+#include "common/config/limits.h"
 #include "common/config/stored_config.h"
 #include "common/config/value_scale.h"
 #include "tests/common/config/parsed_config.h"
+#include "tests/support/results.h"
 
 namespace dslide {
 
@@ -173,12 +175,10 @@ TEST_CASE("config: no value that was set is replaced by a derived one") {
 
 TEST_CASE(
     "config: values above the size of the data are lowered, and those that were set are told") {
-  const Overrides set = {"model.candidates=40", "model.negatives=3000", "cluster.slots=300",
-                         "cluster.input_slots=60"};
+  const Overrides set = {"model.negatives=3000", "cluster.slots=300", "cluster.input_slots=60"};
   Config asked = Parsed("", set);
   const std::set<std::string> given = *GivenKeys("", set);
-  CHECK(given == std::set<std::string>{"model.candidates", "model.negatives", "cluster.slots",
-                                       "cluster.input_slots"});
+  CHECK(given == std::set<std::string>{"model.negatives", "cluster.slots", "cluster.input_slots"});
   Config resolved = asked;
   ResolveConfig(1000, 50, &resolved);
   CHECK(resolved.cluster.slots == 50);
@@ -308,6 +308,25 @@ TEST_CASE(
         std::pair(std::optional(3u), std::optional(0u)));
 }
 
+TEST_CASE("config: more negatives are left to the run where it draws some and measures them") {
+  const auto late = [](const std::string& text, uint32_t labels = 5000) {
+    Config config = Parsed(text);
+    ResolveConfig(1000, labels, &config);
+    return config.train.late_negatives;
+  };
+  CHECK(late("") == std::nullopt);
+  CHECK(late("[train]\neffort = best\n") == std::nullopt);
+  CHECK(late("", kMaxLabelsForAll) == 0);
+  CHECK(late("[train]\neffort = fast\n") == 0);
+  CHECK(late("[train]\nheldout = 0\n") == 0);
+  CHECK(late("[train]\nstaleness = 0\n") == 0);
+  CHECK(late("[model]\nloss = sigmoid\n") == 0);
+  CHECK(late("[model]\nsharing = sample\n") == 0);
+  CHECK(late("[model]\nneurons = centroids\n") == 0);
+  CHECK(late("[train]\nopen_vocabulary = true\n") == 0);
+  CHECK(late("[train]\nstaleness = 0\nlate_negatives = 3\n") == 3);
+}
+
 TEST_CASE("config: neurons of rare labels are centroids") {
   const auto resolved = [](uint32_t labels, double repeats, Config config = {}) {
     ResolveConfig(1000, labels, &config, {.label_repeats = repeats});
@@ -404,13 +423,11 @@ TEST_CASE(
 }
 
 TEST_CASE("config: a stored configuration without keys that change the model has them off") {
-  const Result<Config> old = ParseStoredConfig("[train]\nbatch = 64\n", "a manifest");
-  REQUIRE(old.ok());
-  CHECK(old->train.normalize == 1.0f);
-  CHECK(old->train.heldout == 0);
-  const Result<Config> scaled = ParseStoredConfig("[train]\nnormalize = 139.6\n", "a manifest");
-  REQUIRE(scaled.ok());
-  CHECK(scaled->train.normalize == 139.6f);
+  const Config old = Ok(ParseStoredConfig("[train]\nbatch = 64\n", "a manifest"));
+  CHECK(old.train.normalize == 1.0f);
+  CHECK(old.train.heldout == 0);
+  const Config scaled = Ok(ParseStoredConfig("[train]\nnormalize = 139.6\n", "a manifest"));
+  CHECK(scaled.train.normalize == 139.6f);
 }
 
 TEST_CASE("config: what was derived for training, as a line") {

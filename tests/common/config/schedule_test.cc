@@ -101,6 +101,25 @@ TEST_CASE("schedule: the beginning of a longer one, then a cooldown") {
   CHECK(rate(25) == doctest::Approx(0.2));
 }
 
+TEST_CASE("schedule: late negatives") {
+  Config config = RunOf(4);
+  config.model.negatives = 1000;
+  config.model.labels = 20'000;
+  config.train.late_negatives = 2;
+  constexpr uint64_t kSamples = 100;  // 10 batches an epoch
+  const auto draws = [&](uint64_t batch) { return DrawsAt(config, batch, kSamples); };
+  CHECK(draws(19) == 1025);  // 1500 - 1000 * 19 / 40
+  CHECK(draws(20) == 3000);
+  CHECK(draws(39) == 1575);
+  config.model.labels = 8000;  // at most a quarter of them
+  CHECK(draws(20) == 2000);
+  config.model.labels = 3000;  // never fewer than without
+  CHECK(draws(20) == 1000);
+  config.train.late_negatives = 0;
+  config.model.labels = 20'000;
+  CHECK(draws(20) == 1000);
+}
+
 TEST_CASE("schedule: late dropout") {
   TrainConfig train;
   CHECK(DropoutIn(train, 5) == 0.1f);

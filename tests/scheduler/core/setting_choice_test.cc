@@ -7,6 +7,7 @@
 #include "common/config/limits.h"
 #include "scheduler/base/events.h"
 #include "tests/scheduler/support/fake_cluster.h"
+#include "tests/support/results.h"
 
 namespace dslide::setting_choice_test {
 namespace {
@@ -82,9 +83,8 @@ TEST_CASE("setting choice: training ends soon after held-out samples show no gai
   CHECK(run.core().run().config.train.cooldown_epochs == 2);
   FinishAndCheck(&run, 5);
   CHECK(run.core().run().base.train.epochs == 6);
-  const Result<Config> saved = ParseConfig(run.manifests.back().config, "a manifest");
-  REQUIRE(saved.ok());
-  CHECK(saved->train.epochs == 5);
+  const Config saved = Ok(ParseConfig(run.manifests.back().config, "a manifest"));
+  CHECK(saved.train.epochs == 5);
 }
 
 TEST_CASE("setting choice: nothing where the schedule is given") {
@@ -166,6 +166,45 @@ TEST_CASE("setting choice: dropout stays where it may not rise") {
   TrainToTheChoice(&run);
   FinishAndCheck(&run, epochs);
   CHECK(run.core().plan().settings.empty());
+}
+
+TEST_CASE("setting choice: more negatives after an epoch in which their error was high") {
+  Config config = SixEpochs();
+  config.train.cooldown_epochs = 0;
+  config.train.late_negatives.reset();
+  std::vector<std::string> chosen = {"train.late_negatives=1"};
+  double error = 0.2;
+  SUBCASE("high") {}
+  SUBCASE("low") {
+    error = 0.05;
+    chosen.clear();
+  }
+  SUBCASE("high where the user has said when") {
+    config.train.late_negatives = 5;
+    chosen.clear();
+  }
+  FakeCluster run(config);
+  run.tail_error = error;
+  run.HoldOut({20});
+  run.Start();
+  FinishAndCheck(&run, 6);
+  CHECK(run.core().plan().settings == chosen);
+  CHECK(run.Noticed(event::kSettingsChosen) == !chosen.empty());
+}
+
+TEST_CASE("setting choice: the error of an epoch is not that of those before") {
+  Config config = SixEpochs();
+  config.train.cooldown_epochs = 0;
+  config.train.late_negatives.reset();
+  FakeCluster run(config);
+  run.tail_error = 0.01;
+  run.HoldOut({20});
+  run.Start();
+  while (run.epochs_done.size() < 1) REQUIRE(run.Work(11));
+  run.tail_error = 0.1;  // 0.055 in the mean of both epochs
+  while (run.epochs_done.size() < 2) REQUIRE(run.Work(11));
+  FinishAndCheck(&run, 6);
+  CHECK(run.core().plan().settings == std::vector<std::string>{"train.late_negatives=2"});
 }
 
 TEST_CASE("setting choice: training does not end where dropout rises") {

@@ -127,7 +127,12 @@ bool FakeCluster::Work(uint64_t worker) {
   if (work(worker).empty() && !Lease(worker)) return false;
   const auto [grant, batch] = work(worker).front();
   work(worker).pop_front();
-  Send(worker, Report(grant, batch));
+  BatchDone done = Report(grant, batch);
+  if (tail_error > 0) {
+    done.probed = 1;
+    done.tail_error = tail_error;
+  }
+  Send(worker, std::move(done));
   return true;
 }
 

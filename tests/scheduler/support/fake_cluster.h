@@ -101,6 +101,7 @@ class FakeCluster {
   bool fenced_return = false;                     // as spares, under numbers from 1001 on
   std::map<uint64_t, uint32_t> in_flight;         // as workers say
   uint32_t longest_batch_us = 0;                  // as workers say
+  double tail_error = 0;                          // of each batch, as workers say
   uint64_t memory_bytes = 0;                      // of servers that join
   std::string address;                            // of servers that join
   std::map<std::string, Incarnation> answers_at;  // by address: who; 0: nobody. Else who joins

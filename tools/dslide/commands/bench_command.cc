@@ -26,7 +26,6 @@ Overrides OverridesFrom(const ParsedArguments& arguments) {
                                     {"batch", "train.batch"},
                                     {"active", "model.active"},
                                     {"negatives", "model.negatives"},
-                                    {"candidates", "model.candidates"},
                                     {"precision", "model.precision"},
                                     {"optimizer", "train.optimizer"}}) {
     overrides.push_back(fmt::format("{}={}", key, arguments.Get(option)));
@@ -88,7 +87,7 @@ OrderedJson Settings(const EngineBenchOptions& options) {
                                     "train.optimizer", "model.active"};
   const ActiveSet active = options.config.model.active;
   if (DrawsByMass(options.config.model)) names.push_back("model.negatives");
-  if (active == ActiveSet::kLsh) names.insert(names.end(), {"model.sharing", "model.candidates"});
+  if (active == ActiveSet::kLsh) names.push_back("model.sharing");
   for (const char* name : names) {
     json[name] = FindConfigKey(name)->field.format(options.config);
   }
@@ -234,7 +233,6 @@ int BenchCommand(int argc, char** argv) {
   line.Option("batch", "B", "samples per batch", "256");
   line.Option("active", "mass|lsh|all", "neurons computed", "mass");
   line.Option("negatives", "R", "mass, lsh: neurons drawn by mass per batch", "2500");
-  line.Option("candidates", "C", "lsh: hash candidates per sample", "20");
   line.Option("features-per-sample", "F", "features per sample", "75");
   line.Option("labels-per-sample", "L", "labels per sample", "5");
   line.Option("threads", "T", "executors", std::to_string(CoresOfThisMachine()));

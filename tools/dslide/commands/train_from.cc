@@ -89,6 +89,7 @@ void ForgetStream(TrainConfig* train) {
   train->heldout = defaults.heldout;
   train->cooldown_epochs = defaults.cooldown_epochs;
   train->late_dropout = defaults.late_dropout;
+  train->late_negatives = defaults.late_negatives;
 }
 
 // Settings that the earlier run has chosen by its held-out samples.
@@ -99,7 +100,9 @@ void ForgetChoices(TrainConfig* train) {
     train->schedule_epochs = defaults.schedule_epochs;
     train->cooldown_epochs = defaults.cooldown_epochs;
   }
-  if (train->late_dropout.value_or(0) > 0) train->late_dropout = defaults.late_dropout;
+  for (auto key : {&TrainConfig::late_dropout, &TrainConfig::late_negatives}) {
+    if ((train->*key).value_or(0) > 0) train->*key = defaults.*key;
+  }
 }
 
 // The new run's data may have another format.
