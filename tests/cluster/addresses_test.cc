@@ -8,6 +8,7 @@
 #include "common/run/slot_plan.h"
 #include "tests/cluster/cluster.h"
 #include "tests/support/fake_scheduler.h"
+#include "tests/support/results.h"
 
 namespace dslide::addresses_test {
 namespace {
@@ -89,10 +90,9 @@ TEST_CASE("a server that joins with an address that nobody can dial is refused, 
   REQUIRE(socket->Send(Encode({{{}, {99}, 7, 0, 0}, join}, WirePrecision::kFp32)));
   std::optional<Bytes> answer;
   REQUIRE(WaitFor([&] { return (answer = socket->Receive()).has_value(); }));
-  const Result<Message> message = Decode(*answer);
-  REQUIRE(message.ok());
-  CHECK(message->envelope.reply_to == 7);
-  const auto* error = std::get_if<ErrorReply>(&message->body);
+  const Message message = Ok(Decode(*answer));
+  CHECK(message.envelope.reply_to == 7);
+  const auto* error = std::get_if<ErrorReply>(&message.body);
   REQUIRE(error != nullptr);
   CHECK(error->code == ErrorCode::kIncompatible);
   CHECK(error->text ==

@@ -6,6 +6,7 @@
 #include "common/security/run_keys.h"
 #include "tests/cluster/cluster.h"
 #include "tests/cluster/weights.h"
+#include "tests/support/results.h"
 
 namespace dslide::audit_test {
 namespace {
@@ -54,17 +55,15 @@ std::unique_ptr<Process> Liar(TestRun* run, const std::string& name) {
 }
 
 void AllowMallory(const TestRun& run) {
-  Result<RunKeys> keys = RunKeys::Open(run.run_directory());
-  REQUIRE(keys.ok());
-  REQUIRE(keys->Allow({KeyRole::kWorker, "mallory", {}, 0}, std::nullopt).ok());
+  RunKeys keys = Ok(RunKeys::Open(run.run_directory()));
+  REQUIRE(keys.Allow({KeyRole::kWorker, "mallory", {}, 0}, std::nullopt).ok());
 }
 
 // The names of the keys that are in quarantine.
 std::vector<std::string> Quarantined(const TestRun& run) {
-  const Result<RunKeys> keys = RunKeys::Open(run.run_directory());
-  REQUIRE(keys.ok());
+  const RunKeys keys = Ok(RunKeys::Open(run.run_directory()));
   std::vector<std::string> names;
-  for (const Grant& grant : keys->ring().grants()) {
+  for (const Grant& grant : keys.ring().grants()) {
     if (grant.quarantined_s != 0) names.push_back(grant.name);
   }
   return names;

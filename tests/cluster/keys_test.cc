@@ -10,6 +10,7 @@
 #include "common/security/run_keys.h"
 #include "tests/cluster/cluster.h"
 #include "tests/support/events.h"
+#include "tests/support/results.h"
 
 namespace dslide::keys_test {
 namespace {
@@ -36,11 +37,7 @@ struct LongRun {
   std::string Key(const std::string& name) const {
     return run.run_directory() + "/keys/" + name + ".key";
   }
-  RunKeys Keys() const {
-    Result<RunKeys> keys = RunKeys::Open(run.run_directory());
-    REQUIRE(keys.ok());
-    return *std::move(keys);
-  }
+  RunKeys Keys() const { return Ok(RunKeys::Open(run.run_directory())); }
   // What a command says when it is refused.
   std::string Refused(const std::string& program, const Arguments& arguments, int code) {
     CAPTURE(program);
@@ -91,8 +88,7 @@ TEST_CASE("keys: who has no right key stays out, and is told why") {
         std::string::npos);
 
   Grant expired = {KeyRole::kWorker, "late", {}, kLongAgo, kLongAgo + 1};
-  const Result<MemberKey> late = keys.Allow(expired, std::nullopt);
-  REQUIRE(late.ok());
+  const MemberKey late = Ok(keys.Allow(expired, std::nullopt));
   CHECK(run.Refused("dslide-worker", {"--key", run.Key("late")}, 2).find(stays_out) == 0);
 
   // A right key of another role.
@@ -143,9 +139,8 @@ TEST_CASE("keys: one member cannot speak for another") {
       (void)socket.Send(Encode({{{}, as, request}, body}, WirePrecision::kFp32));
       poller.Wait(100);
       while (const auto answer = socket.Receive()) {
-        Result<Message> decoded = Decode(*answer);
-        REQUIRE(decoded.ok());
-        if (decoded->envelope.reply_to == request) message = *std::move(decoded);
+        Message decoded = Ok(Decode(*answer));
+        if (decoded.envelope.reply_to == request) message = std::move(decoded);
       }
       return message.has_value();
     }));
@@ -221,9 +216,8 @@ std::optional<T> Hear(DealerSocket* socket, const Message& says) {
     (void)socket->Send(Encode(says, WirePrecision::kFp32));
     poller.Wait(100);
     while (const auto bytes = socket->Receive()) {
-      Result<Message> message = Decode(*bytes);
-      REQUIRE(message.ok());
-      if (auto* body = std::get_if<T>(&message->body)) wanted = std::move(*body);
+      Message message = Ok(Decode(*bytes));
+      if (auto* body = std::get_if<T>(&message.body)) wanted = std::move(*body);
     }
     return wanted.has_value();
   });
@@ -249,11 +243,10 @@ TEST_CASE("keys: a member whose connection broke is told again who counts") {
       if (!joined) (void)first.Send(Encode({{{}, self, ++sequence}, join}, WirePrecision::kFp32));
       poller.Wait(100);
       while (const auto bytes = first.Receive()) {
-        const Result<Message> message = Decode(*bytes);
-        REQUIRE(message.ok());
-        run_id = message->envelope.run;
-        joined |= std::holds_alternative<JoinReply>(message->body);
-        told |= std::holds_alternative<AccessList>(message->body);
+        const Message message = Ok(Decode(*bytes));
+        run_id = message.envelope.run;
+        joined |= std::holds_alternative<JoinReply>(message.body);
+        told |= std::holds_alternative<AccessList>(message.body);
       }
       return joined && told;
     }));

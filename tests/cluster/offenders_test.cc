@@ -5,6 +5,7 @@
 #include "common/net/member_link.h"
 #include "common/security/run_keys.h"
 #include "tests/cluster/cluster.h"
+#include "tests/support/results.h"
 
 namespace dslide::offenders_test {
 namespace {
@@ -29,10 +30,9 @@ class Line {
           Encode({{run, as_, request, 0, plan_version}, body}, WirePrecision::kFp32));
       poller.Wait(100);
       while (const auto bytes = socket_.Receive()) {
-        Result<Message> message = Decode(*bytes);
-        REQUIRE(message.ok());
-        (message->envelope.reply_to == request ? answer.emplace() : others->emplace_back()) =
-            *std::move(message);
+        Message message = Ok(Decode(*bytes));
+        (message.envelope.reply_to == request ? answer.emplace() : others->emplace_back()) =
+            std::move(message);
       }
       return answer.has_value();
     }));
@@ -77,9 +77,8 @@ TEST_CASE("offenders: who claims batches trains nothing, counts nothing, and is 
                                 "train.epochs=" + std::to_string(kEpochs)},
                                kSlowly);
   REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
-  Result<RunKeys> keys = RunKeys::Open(run.run_directory());
-  REQUIRE(keys.ok());
-  const Result<MemberKey> eve = keys->Allow({KeyRole::kWorker, "eve", {}, 0}, std::nullopt);
+  RunKeys keys = Ok(RunKeys::Open(run.run_directory()));
+  const Result<MemberKey> eve = keys.Allow({KeyRole::kWorker, "eve", {}, 0}, std::nullopt);
   REQUIRE(eve.ok());
   const SchedulerAccess access = *AccessFrom(JoinString(*eve), "");
   const Incarnation self = DrawIncarnation(access.own());
@@ -122,9 +121,8 @@ TEST_CASE("offenders: who claims batches trains nothing, counts nothing, and is 
   // Claims at both servers, until the scheduler has heard of enough of them.
   std::vector<Line> servers;
   for (const PlanServer& server : plan->servers) {
-    Result<DealerSocket> socket = DialMember(context, holder, access, server);
-    REQUIRE(socket.ok());
-    servers.emplace_back(*std::move(socket), self);
+    DealerSocket socket = Ok(DialMember(context, holder, access, server));
+    servers.emplace_back(std::move(socket), self);
     servers.back().run = scheduler.run;
     servers.back().plan_version = plan->version;
   }

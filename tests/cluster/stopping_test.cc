@@ -12,6 +12,7 @@
 
 #include "common/checkpoint/manifest.h"
 #include "tests/cluster/cluster.h"
+#include "tests/support/results.h"
 
 namespace dslide::stopping_test {
 namespace {
@@ -36,10 +37,9 @@ TEST_CASE("Ctrl-C writes a checkpoint, which the run continues from") {
 
   const auto checkpoint = FindCheckpoint(run.run_directory() + "/checkpoint");
   REQUIRE(checkpoint.ok());
-  const auto manifest = ReadManifest(*checkpoint);
-  REQUIRE(manifest.ok());
-  CHECK(manifest->samples > 0);
-  CHECK(manifest->samples < 4 * kSamples);
+  const auto manifest = Ok(ReadManifest(*checkpoint));
+  CHECK(manifest.samples > 0);
+  CHECK(manifest.samples < 4 * kSamples);
 
   const auto resumed = run.Train({"--resume", "--servers", "2", "--workers", "2", "--set", epochs});
   REQUIRE(resumed->Wait() == 0);
@@ -200,9 +200,8 @@ TEST_CASE(
   const auto batches_saved = [&] {
     const auto checkpoint = FindCheckpoint(run.run_directory() + "/checkpoint");
     REQUIRE(checkpoint.ok());
-    const auto manifest = ReadManifest(*checkpoint);
-    REQUIRE(manifest.ok());
-    return manifest->batches;
+    const auto manifest = Ok(ReadManifest(*checkpoint));
+    return manifest.batches;
   };
   const uint64_t before = batches_saved();
   scheduler->Signal(SIGTERM);

@@ -9,16 +9,15 @@
 #include "common/checkpoint/manifest.h"
 #include "server/storage/checkpoint_verify.h"
 #include "tests/cluster/cluster.h"
+#include "tests/support/results.h"
 
 namespace dslide {
 
 // A checksum of the whole model in the last checkpoint: weights, optimiser state, hash codes.
 inline uint64_t Weights(const TestRun& run) {
-  const Result<std::string> checkpoint = FindCheckpoint(run.run_directory() + "/checkpoint");
-  REQUIRE(checkpoint.ok());
-  const Result<Manifest> manifest = ReadManifest(*checkpoint);
-  REQUIRE(manifest.ok());
-  const CheckpointHealth health = VerifyCheckpoint(*checkpoint, *manifest);
+  const std::string checkpoint = Ok(FindCheckpoint(run.run_directory() + "/checkpoint"));
+  const Manifest manifest = Ok(ReadManifest(checkpoint));
+  const CheckpointHealth health = VerifyCheckpoint(checkpoint, manifest);
   REQUIRE(health.damage.empty());
   CHECK(health.rows > 0);
   return health.checksum;

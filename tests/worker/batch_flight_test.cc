@@ -9,6 +9,7 @@
 #include "common/config/limits.h"
 #include "common/run/combine.h"
 #include "common/run/slot_plan.h"
+#include "tests/support/results.h"
 
 namespace dslide::batch_flight_test {
 namespace {
@@ -58,12 +59,8 @@ ActiveReply Statistics(float max, float sum_exp, float target) {
 
 // Gives both servers' replies, the second one first; the stage is complete after the last.
 void TakeBoth(BatchFlight* flight, Body a, Body b) {
-  const Result<bool> first = flight->Take(1, std::move(b));
-  REQUIRE(first.ok());
-  CHECK_FALSE(*first);
-  const Result<bool> second = flight->Take(0, std::move(a));
-  REQUIRE(second.ok());
-  CHECK(*second);
+  CHECK_FALSE(Ok(flight->Take(1, std::move(b))));
+  CHECK(Ok(flight->Take(0, std::move(a))));
 }
 
 TEST_CASE("values are divided by train.normalize, in training and in evaluation; the bias is not") {

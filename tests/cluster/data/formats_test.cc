@@ -12,6 +12,7 @@
 #include "common/data/numbers/npz_writer.h"
 #include "common/data/xc_reader.h"
 #include "tests/cluster/cluster.h"
+#include "tests/support/results.h"
 
 namespace dslide::formats_test {
 namespace {
@@ -127,11 +128,10 @@ void WriteDense(const std::string& path, const std::vector<std::vector<float>>& 
 // The features of a file of numbers from `first` to `end` - 1.
 std::vector<std::vector<float>> DenseFeatures(const std::string& path, uint32_t first,
                                               uint32_t end) {
-  const Result<Dataset> data = ReadXcFile(path);
-  REQUIRE(data.ok());
-  std::vector<std::vector<float>> rows(data->size(), std::vector<float>(end - first, 0.0f));
-  for (size_t i = 0; i < data->size(); ++i) {
-    const SampleView sample = (*data)[i];
+  const Dataset data = Ok(ReadXcFile(path));
+  std::vector<std::vector<float>> rows(data.size(), std::vector<float>(end - first, 0.0f));
+  for (size_t i = 0; i < data.size(); ++i) {
+    const SampleView sample = data[i];
     for (size_t e = 0; e < sample.features.size(); ++e) {
       const uint32_t id = sample.features[e];
       if (id >= first && id < end) rows[i][id - first] = sample.values[e];
@@ -157,17 +157,15 @@ TEST_CASE("dense vectors train as the same numbers do, alone and beside sparse f
     WriteDense(name(set + "-v.npy"), DenseFeatures(numbers, 0, kFeatures));
     WriteDense(name(set + "-w.npy"), DenseFeatures(numbers, 200, kFeatures));
     // The words alone: a matrix of 200 columns.
-    const Result<Dataset> data = ReadXcFile(numbers);
-    REQUIRE(data.ok());
-    Result<NpzWriter> words = NpzWriter::Create(name(set + "-words.npz"));
-    REQUIRE(words.ok());
-    for (size_t i = 0; i < data->size(); ++i) {
-      const SampleView s = (*data)[i];
+    const Dataset data = Ok(ReadXcFile(numbers));
+    NpzWriter words = Ok(NpzWriter::Create(name(set + "-words.npz")));
+    for (size_t i = 0; i < data.size(); ++i) {
+      const SampleView s = data[i];
       const auto count =
           static_cast<size_t>(std::ranges::lower_bound(s.features, 200u) - s.features.begin());
-      words->AddRow(s.features.first(count), s.values.first(count));
+      words.AddRow(s.features.first(count), s.values.first(count));
     }
-    REQUIRE(words->Finish(200).ok());
+    REQUIRE(words.Finish(200).ok());
   }
   const auto vectors = [&](const std::string& set) { return name(set + "-v.npy"); };
   const auto blocks = [&](const std::string& set) {

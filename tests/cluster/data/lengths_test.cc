@@ -14,6 +14,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
 #include "tests/cluster/cluster.h"
+#include "tests/support/results.h"
 
 namespace dslide::lengths_test {
 namespace {
@@ -151,13 +152,11 @@ TEST_CASE("lengths: a model without train.normalize has the divisor 1, also when
   (void)run.Trained("old", With(run.LongData(), {"--set", "train.normalize=off", "--set",
                                                  "train.learning_rate=0.00001"}));
   const std::string predictions = run.Predictions(run.Path("old"), "test-long.txt");
-  const Result<std::string> checkpoint = FindCheckpoint(run.Path("old"));
-  REQUIRE(checkpoint.ok());
-  Result<Manifest> manifest = ReadManifest(*checkpoint);
-  REQUIRE(manifest.ok());
-  REQUIRE(WithoutKey(manifest->config) != manifest->config);
-  manifest->config = WithoutKey(manifest->config);
-  REQUIRE(WriteManifest(*checkpoint, *manifest).ok());
+  const std::string checkpoint = Ok(FindCheckpoint(run.Path("old")));
+  Manifest manifest = Ok(ReadManifest(checkpoint));
+  REQUIRE(WithoutKey(manifest.config) != manifest.config);
+  manifest.config = WithoutKey(manifest.config);
+  REQUIRE(WriteManifest(checkpoint, manifest).ok());
   const std::string ini = run.Path("old") + "/config.ini";
   std::ofstream(ini + ".old") << WithoutKey(ReadFile(ini));
   REQUIRE(std::rename((ini + ".old").c_str(), ini.c_str()) == 0);

@@ -12,6 +12,7 @@
 #include "common/base/temporary_directory.h"
 #include "common/config/config_keys.h"
 #include "common/config/stored_config.h"
+#include "tests/support/results.h"
 
 namespace dslide {
 namespace {
@@ -148,10 +149,9 @@ TEST_CASE("retired keys: a stored key keeps its stored value, and users do not s
   CHECK(RefusalOf(ParseConfig("", "cluster.ini", {"train.unit_batches=3"})) ==
         "command line: train.unit_batches = 3: no setting; leave the key out");
   // A file may be a copy of a run's, whose derived values are of other data.
-  const Result<Config> copy =
-      ParseConfig("[hash]\nbin = 8\n[train]\nunit_batches = 3\n", "config.ini", {});
-  REQUIRE(copy.ok());
-  CHECK(copy->train.unit_batches == TrainConfig().unit_batches);
+  const Config copy =
+      Ok(ParseConfig("[hash]\nbin = 8\n[train]\nunit_batches = 3\n", "config.ini", {}));
+  CHECK(copy.train.unit_batches == TrainConfig().unit_batches);
 }
 
 TEST_CASE("retired keys: config.ini beside a ledger is a stored configuration") {

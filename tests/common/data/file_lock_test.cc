@@ -20,8 +20,7 @@ TEST_CASE("file lock: one at a time, and again when it is free") {
   const TempDirectory directory;
   const std::string path = directory.path() + "/lock";
   {
-    const Result<FileLock> first = FileLock::Try(path, "taken");
-    REQUIRE(first.ok());
+    const FileLock first = Ok(FileLock::Try(path, "taken"));
     CHECK(MessageOf(FileLock::Try(path, "taken"), ErrorKind::kTryLater) == "taken");
   }
   CHECK(FileLock::Try(path, "taken").ok());

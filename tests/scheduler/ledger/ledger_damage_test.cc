@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "tests/scheduler/ledger/ledger_entries.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::ledger_damage_test {
@@ -18,10 +19,9 @@ constexpr uint64_t kEntries = 48;  // before FixedEntry's first large one
 
 void AppendTo(const std::string& path, uint64_t entries) {
   LedgerState state;
-  const auto ledger = Ledger::Open(path, &state);
-  REQUIRE(ledger.ok());
+  const auto ledger = Ok(Ledger::Open(path, &state));
   for (uint64_t i = 0; i < entries; ++i) {
-    REQUIRE((*ledger)->Append(FixedEntry((*ledger)->entries())).ok());
+    REQUIRE(ledger->Append(FixedEntry(ledger->entries())).ok());
   }
 }
 

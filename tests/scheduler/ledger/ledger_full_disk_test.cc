@@ -12,6 +12,7 @@
 #include "scheduler/base/ledger_queue.h"
 #include "scheduler/ledger/ledger.h"
 #include "tests/scheduler/ledger/ledger_entries.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::ledger_full_disk_test {
@@ -72,34 +73,33 @@ TEST_CASE("ledger: entries that found no room are written once there is some, wh
     const std::string path = directory.path() + "/ledger";
     SmallDisk disk;
     LedgerState state;
-    auto opened = Ledger::Open(path, &state, &disk);
-    REQUIRE(opened.ok());
+    auto opened = Ok(Ledger::Open(path, &state, &disk));
     std::vector<LedgerEntry> written;
     const auto next = [&] { return FixedEntry(written.size()); };
     for (int i = 0; i < 20; ++i) {
-      REQUIRE((*opened)->Append(next()).ok());
+      REQUIRE(opened->Append(next()).ok());
       written.push_back(next());
     }
     disk.room = room;
     Status full;
-    while ((full = (*opened)->Append(next())).ok()) written.push_back(next());
+    while ((full = opened->Append(next())).ok()) written.push_back(next());
     CHECK(full.error().kind == ErrorKind::kTryLater);
     CHECK(full.error().message ==
           path + ": cannot write the ledger: no space left on its disk; free space there");
     // There is still none, or too little.
     for (const int64_t more : {int64_t{0}, int64_t{40}}) {
       disk.room = more;
-      CHECK_FALSE((*opened)->Append(next()).ok());
+      CHECK_FALSE(opened->Append(next()).ok());
     }
     disk.room = SmallDisk::kRoomy;
     for (int i = 0; i < 5; ++i) {
-      const Status status = (*opened)->Append(next());
+      const Status status = opened->Append(next());
       REQUIRE_MESSAGE(status.ok(), status.error().message);
       written.push_back(next());
     }
-    CHECK((*opened)->Sync().ok());
-    CHECK((*opened)->entries() == written.size());
-    *opened = nullptr;
+    CHECK(opened->Sync().ok());
+    CHECK(opened->entries() == written.size());
+    opened = nullptr;
     CheckHolds(path, written);
   }
 }
@@ -111,14 +111,13 @@ TEST_CASE("ledger: a scheduler that dies while the disk is full leaves what it h
   LedgerState state;
   std::vector<LedgerEntry> written;
   {
-    auto opened = Ledger::Open(path, &state, &disk);
-    REQUIRE(opened.ok());
+    auto opened = Ok(Ledger::Open(path, &state, &disk));
     for (uint64_t n = 0; n < 30; ++n) {
-      REQUIRE((*opened)->Append(FixedEntry(n)).ok());
+      REQUIRE(opened->Append(FixedEntry(n)).ok());
       written.push_back(FixedEntry(n));
     }
     disk.room = 10;
-    for (int i = 0; i < 3; ++i) CHECK_FALSE((*opened)->Append(FixedEntry(30)).ok());
+    for (int i = 0; i < 3; ++i) CHECK_FALSE(opened->Append(FixedEntry(30)).ok());
   }
   CheckHolds(path, written);
 }
@@ -135,16 +134,14 @@ TEST_CASE("ledger queue: what is decided waits for room, in order, and is tried 
   const TempDirectory directory;
   SmallDisk disk;
   LedgerState state;
-  auto ledger = Ledger::Open(directory.path() + "/ledger", &state, &disk);
-  REQUIRE(ledger.ok());
-  LedgerQueue queue(ledger->get());
+  auto ledger = Ok(Ledger::Open(directory.path() + "/ledger", &state, &disk));
+  LedgerQueue queue(ledger.get());
   std::vector<std::string> done;
   const auto take = [&](int64_t now_ms) {
     while (true) {
-      Result<std::optional<SchedulerEffects>> next = queue.Next(now_ms);
-      REQUIRE(next.ok());
-      if (!*next) return;
-      done.push_back((**next).notices.at(0).text);
+      std::optional<SchedulerEffects> next = Ok(queue.Next(now_ms));
+      if (!next) return;
+      done.push_back((*next).notices.at(0).text);
     }
   };
   for (const uint64_t n : {0, 1}) queue.Add(Recorded(n));
@@ -163,7 +160,7 @@ TEST_CASE("ledger queue: what is decided waits for room, in order, and is tried 
   take(6000);
   CHECK(done == std::vector<std::string>{"0", "1", "2", "3", "4"});
   CHECK_FALSE(queue.wait());
-  CHECK((*ledger)->entries() == 5);
+  CHECK(ledger->entries() == 5);
 }
 
 }  // namespace

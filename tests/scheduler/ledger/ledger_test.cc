@@ -11,6 +11,7 @@
 #include <map>
 
 #include "tests/scheduler/ledger/ledger_entries.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::ledger_test {
@@ -143,9 +144,8 @@ TEST_CASE("a ledger comes back with every entry, and its state is theirs") {
       expected.Apply(written.back());
     }
   }
-  const auto read = Ledger::Read(path);
-  REQUIRE(read.ok());
-  CHECK(*read == written);
+  const auto read = Ok(Ledger::Read(path));
+  CHECK(read == written);
 }
 
 TEST_CASE("a ledger is read while a scheduler writes it, and nothing on disk changes") {
@@ -156,10 +156,9 @@ TEST_CASE("a ledger is read while a scheduler writes it, and nothing on disk cha
     REQUIRE(ledger->Append(FixedEntry(n)).ok());
     if (n % 40 != 0) continue;
     const auto before = Listing(directory.path());
-    const auto read = Ledger::Read(directory.path());
-    REQUIRE(read.ok());
-    REQUIRE(read->size() == n + 1);
-    CHECK(read->back() == FixedEntry(n));
+    const auto read = Ok(Ledger::Read(directory.path()));
+    REQUIRE(read.size() == n + 1);
+    CHECK(read.back() == FixedEntry(n));
     CHECK(Listing(directory.path()) == before);
   }
 }
@@ -194,10 +193,9 @@ TEST_CASE("what Append() has returned for outlives a kill") {
     CHECK(entries >= appended);
     CHECK(entries <= appended + 1);  // the one under way
   }
-  const auto read = Ledger::Read(directory.path());
-  REQUIRE(read.ok());
-  REQUIRE(read->size() == entries);
-  for (size_t n = 0; n < entries; ++n) REQUIRE((*read)[n] == FixedEntry(n));
+  const auto read = Ok(Ledger::Read(directory.path()));
+  REQUIRE(read.size() == entries);
+  for (size_t n = 0; n < entries; ++n) REQUIRE(read[n] == FixedEntry(n));
 }
 
 TEST_CASE("a second scheduler is refused, whether of this process or of another") {

@@ -8,6 +8,7 @@
 
 #include "common/checkpoint/file_checksum.h"
 #include "common/run/slot_plan.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::orphans_test {
@@ -50,9 +51,8 @@ TEST_CASE("orphans: a server without slots has none, and none is missed") {
   Write(directory.path() + "/orphan-3-0/shard-3-0/1.sst");
   Write(directory.path() + "/orphan-3-0/shard-3-1/1.sst");
   REQUIRE(AdoptOrphans(state, directory.path(), 0).ok());
-  const auto manifest = ReadManifest(directory.path() + "/step-000000000016");
-  REQUIRE(manifest.ok());
-  CHECK(manifest->shards.size() == 2);
+  const auto manifest = Ok(ReadManifest(directory.path() + "/step-000000000016"));
+  CHECK(manifest.shards.size() == 2);
 }
 
 TEST_CASE("orphans: all shards of the plan become a checkpoint of what the ledger says counts") {
@@ -66,22 +66,21 @@ TEST_CASE("orphans: all shards of the plan become a checkpoint of what the ledge
   REQUIRE(AdoptOrphans(State(-1), directory.path(), 0).ok());
   CHECK_FALSE(fs::exists(orphan));
   CHECK_FALSE(fs::exists(directory.path() + "/orphan-2-0"));
-  const auto manifest = ReadManifest(directory.path() + "/step-000000000016");
-  REQUIRE(manifest.ok());
-  CHECK(manifest->name == "step-000000000016");
-  CHECK(manifest->run == RunId{7});
-  CHECK(manifest->epoch == 1);
-  CHECK(manifest->batches == 16);
-  CHECK(manifest->samples == 62);
-  CHECK(manifest->done == std::vector<DoneBatch>{{0, 0}, {0, 1}, {1, 1}});
-  REQUIRE(manifest->shards.size() == 2);
-  CHECK(manifest->shards[1].directory == "shard-3-1");
-  CHECK(manifest->shards[1].server == "b");
-  REQUIRE(manifest->shards[1].files.size() == 2);
-  CHECK(manifest->shards[1].files[0].checksum == checksum);
+  const auto manifest = Ok(ReadManifest(directory.path() + "/step-000000000016"));
+  CHECK(manifest.name == "step-000000000016");
+  CHECK(manifest.run == RunId{7});
+  CHECK(manifest.epoch == 1);
+  CHECK(manifest.batches == 16);
+  CHECK(manifest.samples == 62);
+  CHECK(manifest.done == std::vector<DoneBatch>{{0, 0}, {0, 1}, {1, 1}});
+  REQUIRE(manifest.shards.size() == 2);
+  CHECK(manifest.shards[1].directory == "shard-3-1");
+  CHECK(manifest.shards[1].server == "b");
+  REQUIRE(manifest.shards[1].files.size() == 2);
+  CHECK(manifest.shards[1].files[0].checksum == checksum);
   // 21 input rows and 10 neurons over 8 slots, of which each server has four.
-  CHECK(manifest->shards[0].rows == 12 + 6);
-  CHECK(manifest->shards[1].rows == 9 + 4);
+  CHECK(manifest.shards[0].rows == 12 + 6);
+  CHECK(manifest.shards[1].rows == 9 + 4);
 }
 
 TEST_CASE(
@@ -105,11 +104,10 @@ TEST_CASE("orphans: in synchronous training only the steps that were committed c
   }
   REQUIRE(AdoptOrphans(State(0), directory.path(), 0).ok());
   CHECK(CompleteCheckpoints(directory.path()).size() == 1);
-  const auto manifest = ReadManifest(directory.path() + "/step-000000000015");
-  REQUIRE(manifest.ok());
-  CHECK(manifest->batches == 15);
-  CHECK(manifest->samples == 58);
-  CHECK(manifest->done == std::vector<DoneBatch>{{0, 0}, {1, 0}});
+  const auto manifest = Ok(ReadManifest(directory.path() + "/step-000000000015"));
+  CHECK(manifest.batches == 15);
+  CHECK(manifest.samples == 58);
+  CHECK(manifest.done == std::vector<DoneBatch>{{0, 0}, {1, 0}});
 }
 
 // A stream's segments of at most 50 samples: the first has these, the second 18 in 5 batches of 4.
@@ -144,14 +142,13 @@ TEST_CASE("orphans: between two segments of a stream servers stand at the end of
   CHECK(CompleteCheckpoints(directory.path()).empty());  // not all steps of the segment, or others
   Write(directory.path() + "/orphan-3-18/shard-3-0/1.sst");
   REQUIRE(AdoptOrphans(state, directory.path(), 5).ok());
-  const auto manifest = ReadManifest(directory.path() + "/step-000000000018");
-  REQUIRE(manifest.ok());
-  CHECK(manifest->segment == 2);
-  CHECK(manifest->epoch == 2);
-  CHECK(manifest->batches == 18);
-  CHECK(manifest->samples == 68);
-  CHECK(manifest->done.empty());
-  CHECK(manifest->preprocessor == 5);
+  const auto manifest = Ok(ReadManifest(directory.path() + "/step-000000000018"));
+  CHECK(manifest.segment == 2);
+  CHECK(manifest.epoch == 2);
+  CHECK(manifest.batches == 18);
+  CHECK(manifest.samples == 68);
+  CHECK(manifest.done.empty());
+  CHECK(manifest.preprocessor == 5);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "common/security/token.h"
 #include "scheduler/status/summary.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide::run_costs_test {
@@ -40,14 +41,13 @@ RunStatus Life() {
 TEST_CASE("run costs: the figures are those of all lives") {
   const RunCosts first = CostMeter({}).Read(Life(), {1, 100});
   CHECK(first.cpu_seconds == 10);
-  const Result<RunCosts> read = ParseCosts(FormatCosts(first));
-  REQUIRE(read.ok());
+  const RunCosts read = Ok(ParseCosts(FormatCosts(first)));
   RunStatus second = Life();
   second.training_ms = 8000;
   second.work.loss_sum = 100;
   second.lease_bytes_per_sample = 3;
   second.peak_rss_bytes = 50;
-  const RunCosts both = CostMeter(*read).Read(second, {2, 100});
+  const RunCosts both = CostMeter(read).Read(second, {2, 100});
   CHECK(both.peak_rss_bytes == 500);
   nlohmann::ordered_json json;
   AddCosts(both, &json);

@@ -4,14 +4,14 @@
 #include <httplib.h>
 
 #include "common/security/token.h"
+#include "tests/support/results.h"
 
 namespace dslide {
 namespace {
 
 TEST_CASE("status page: what was published last is served") {
-  const auto page = StatusPage::Start("tcp://127.0.0.1:*", "");
-  REQUIRE(page.ok());
-  const std::string& url = (*page)->url();
+  const auto page = Ok(StatusPage::Start("tcp://127.0.0.1:*", ""));
+  const std::string& url = page->url();
   REQUIRE(url.starts_with("http://127.0.0.1:"));
   httplib::Client client(url.substr(0, url.size() - 1));
   const auto get = [&](const std::string& path) {
@@ -21,7 +21,7 @@ TEST_CASE("status page: what was published last is served") {
     return answer->body;
   };
   CHECK(get("/api/status") == "{}");
-  (*page)->Publish("{\"phase\": 1}", "dslide_samples 1\n");
+  page->Publish("{\"phase\": 1}", "dslide_samples 1\n");
   CHECK(get("/api/status") == "{\"phase\": 1}");
   CHECK(get("/metrics") == "dslide_samples 1\n");
   CHECK(get("/").starts_with("<!doctype html>"));
@@ -30,9 +30,8 @@ TEST_CASE("status page: what was published last is served") {
 }
 
 TEST_CASE("status page: on loopback only names of loopback are asked for, and nothing is changed") {
-  const auto page = StatusPage::Start("tcp://127.0.0.1:*", "");
-  REQUIRE(page.ok());
-  const std::string& url = (*page)->url();
+  const auto page = Ok(StatusPage::Start("tcp://127.0.0.1:*", ""));
+  const std::string& url = page->url();
   httplib::Client client(url.substr(0, url.size() - 1));
   const auto status_for = [&](const std::string& host) {
     const auto answer = client.Get("/api/status", {{"Host", host}});
@@ -68,10 +67,9 @@ TEST_CASE("status page: on loopback only names of loopback are asked for, and no
 
 TEST_CASE("status page: with a token only the page itself is shown without it") {
   const std::string token = DrawToken();
-  const auto page = StatusPage::Start("tcp://127.0.0.1:*", token);
-  REQUIRE(page.ok());
-  (*page)->Publish("{\"phase\": 1}", "dslide_samples 1\n");
-  const std::string& url = (*page)->url();
+  const auto page = Ok(StatusPage::Start("tcp://127.0.0.1:*", token));
+  page->Publish("{\"phase\": 1}", "dslide_samples 1\n");
+  const std::string& url = page->url();
   httplib::Client client(url.substr(0, url.size() - 1));
   const auto ask = [&](const std::string& path, const httplib::Headers& headers) {
     const auto answer = client.Get(path, headers);

@@ -11,6 +11,7 @@
 
 #include "common/base/temporary_directory.h"
 #include "common/data/whole_file.h"
+#include "tests/support/results.h"
 #include "vocabulary_generated.h"
 
 namespace dslide {
@@ -172,12 +173,11 @@ TEST_CASE("segments: what is stored gives the same samples and goes on with the 
   for (uint32_t number = 1; number <= 10; ++number) {
     const SegmentMaker::Made made = Next(&maker);
     REQUIRE(WriteSegment(directory.path(), Whole(maker)).ok());
-    const Result<StoredSegment> stored = ReadSegment(directory.path(), number, true);
-    REQUIRE(stored.ok());
-    CHECK(stored->growth == made.segment.growth);
+    const StoredSegment stored = Ok(ReadSegment(directory.path(), number, true));
+    CHECK(stored.growth == made.segment.growth);
     const SegmentMaker::Made again =
-        SegmentMaker::MakeAgain(*stored, OpenVocabulary(Text(), *stored->vocabulary),
-                                all.substr(stored->begin, stored->end - stored->begin));
+        SegmentMaker::MakeAgain(stored, OpenVocabulary(Text(), *stored.vocabulary),
+                                all.substr(stored.begin, stored.end - stored.begin));
     CHECK(again.preprocessor->ToBytes() == made.preprocessor->ToBytes());
     CHECK(again.segment.growth == made.segment.growth);
     CHECK(again.segment.preprocessor == made.segment.preprocessor);
@@ -190,8 +190,8 @@ TEST_CASE("segments: what is stored gives the same samples and goes on with the 
     }
     if (number == 10) break;
     // Another life cuts the rest in the same places, and numbers it the same.
-    SegmentMaker resumed(train, Text(), *stored);
-    resumed.Add(all.substr(stored->end));
+    SegmentMaker resumed(train, Text(), stored);
+    resumed.Add(all.substr(stored.end));
     const SegmentMaker::Made next = Next(&resumed);
     SegmentMaker whole(train, Text(), {});
     whole.Add(all);
@@ -265,11 +265,10 @@ TEST_CASE("segments: a file of format 1 is read, one of a later format is refuse
   CHECK(stored->growth == before.growth);
   const std::string path = directory.path() + "/" + SegmentName(1);
   REQUIRE(WriteSegment(directory.path(), Whole(maker)).ok());
-  Result<std::string> bytes = ReadWholeFile(path);
-  REQUIRE(bytes.ok());
-  auto* table = flatbuffers::GetMutableRoot<flatbuffers::Table>(bytes->data());
+  std::string bytes = Ok(ReadWholeFile(path));
+  auto* table = flatbuffers::GetMutableRoot<flatbuffers::Table>(bytes.data());
   REQUIRE(table->SetField<uint32_t>(wire::Vocabulary::VT_FORMAT, 3, 0));
-  REQUIRE(WriteWholeFile(path, *bytes).ok());
+  REQUIRE(WriteWholeFile(path, bytes).ok());
   const Result<StoredSegment> later = ReadSegment(directory.path(), 1);
   REQUIRE(!later.ok());
   CHECK(later.error().message == path + ": format 3, this program reads formats 1 to 2");
@@ -292,20 +291,18 @@ TEST_CASE("segments: the bytes of a file without its vocabulary") {
   }
   SUBCASE("as now") { segment.rules = {10, 11, {12, 13, 14}, true}; }
   REQUIRE(WriteSegment(directory.path(), segment).ok());
-  const Result<std::string> bytes = ReadWholeFile(directory.path() + "/" + SegmentName(3));
-  REQUIRE(bytes.ok());
-  CHECK(bytes->size() == 192);
-  CHECK(XXH3_64bits(bytes->data(), bytes->size()) == checksum);
-  const Result<StoredSegment> read = ReadSegment(directory.path(), 3, true);
-  REQUIRE(read.ok());
-  CHECK(!read->has_vocabulary);
-  CHECK(!read->vocabulary);
-  CHECK(read->growth == segment.growth);
-  CHECK(read->rules == segment.rules);
-  CHECK(read->begin == 5);
-  CHECK(read->end == 9);
-  CHECK(read->lines == 4);
-  CHECK(read->checksum == 8);
+  const std::string bytes = Ok(ReadWholeFile(directory.path() + "/" + SegmentName(3)));
+  CHECK(bytes.size() == 192);
+  CHECK(XXH3_64bits(bytes.data(), bytes.size()) == checksum);
+  const StoredSegment read = Ok(ReadSegment(directory.path(), 3, true));
+  CHECK(!read.has_vocabulary);
+  CHECK(!read.vocabulary);
+  CHECK(read.growth == segment.growth);
+  CHECK(read.rules == segment.rules);
+  CHECK(read.begin == 5);
+  CHECK(read.end == 9);
+  CHECK(read.lines == 4);
+  CHECK(read.checksum == 8);
 }
 
 TEST_CASE("segments: a damaged file is named") {

@@ -9,6 +9,7 @@
 #include "common/base/random.h"
 #include "common/base/temporary_directory.h"
 #include "scheduler/stream/segment_maker.h"
+#include "tests/support/results.h"
 
 namespace dslide::segment_shelf_test {
 namespace {
@@ -26,9 +27,8 @@ struct Stream {
   explicit Stream(uint32_t expire_segments = 4) {
     train.segment_samples = 50;
     train.expire_segments = expire_segments;
-    Result<Spool> opened = Spool::Open(directory.path());
-    REQUIRE(opened.ok());
-    spool.emplace(*std::move(opened));
+    Spool opened = Ok(Spool::Open(directory.path()));
+    spool.emplace(std::move(opened));
     maker.emplace(train, Text(), StoredSegment());
   }
   void Make(uint32_t segments, uint64_t words = 300, uint32_t samples = 50) {
@@ -40,9 +40,8 @@ struct Stream {
       }
       REQUIRE(spool->Append(lines).ok());
       maker->Add(lines);
-      const auto made = maker->MakeNext(false);
-      REQUIRE(made.ok());
-      preprocessors.push_back((*made)->preprocessor->ToBytes());
+      const auto made = Ok(maker->MakeNext(false));
+      preprocessors.push_back(made->preprocessor->ToBytes());
       REQUIRE(shelf->Add(maker->stored(), maker->vocabulary()).ok());
     }
   }
@@ -114,26 +113,23 @@ TEST_CASE(
     "segment shelf: what an earlier start has left behind the newest segment is not its next") {
   Stream stream;
   stream.Make(6);
-  Result<StoredSegment> stale = ReadSegment(stream.directory.path(), 6);
-  REQUIRE(stale.ok());
-  stale->begin -= 10;
-  REQUIRE(WriteSegment(stream.directory.path(), *stale).ok());
+  StoredSegment stale = Ok(ReadSegment(stream.directory.path(), 6));
+  stale.begin -= 10;
+  REQUIRE(WriteSegment(stream.directory.path(), stale).ok());
   SegmentShelf shelf(stream.directory.path(), Text());
-  const Result<StoredSegment> newest = shelf.Newest(4, *stream.spool);
-  REQUIRE(newest.ok());
-  CHECK(newest->number == 5);
+  const StoredSegment newest = Ok(shelf.Newest(4, *stream.spool));
+  CHECK(newest.number == 5);
 }
 
 TEST_CASE("segment shelf: another life goes on as this one") {
   Stream stream;
   stream.Make(23);
   SegmentShelf shelf(stream.directory.path(), Text());
-  const Result<StoredSegment> newest = shelf.Newest(20, *stream.spool);
-  REQUIRE(newest.ok());
-  CHECK(newest->number == 23);
-  CHECK(*newest->vocabulary == stream.maker->vocabulary().Save());
+  const StoredSegment newest = Ok(shelf.Newest(20, *stream.spool));
+  CHECK(newest.number == 23);
+  CHECK(*newest.vocabulary == stream.maker->vocabulary().Save());
   stream.shelf.emplace(std::move(shelf));
-  stream.maker.emplace(stream.train, Text(), *newest);
+  stream.maker.emplace(stream.train, Text(), newest);
   stream.Make(10);
   for (const uint32_t number : {33, 22}) {
     const auto vocabulary = stream.shelf->VocabularyOf(number, *stream.spool);

@@ -10,6 +10,7 @@
 
 #include "common/base/temporary_directory.h"
 #include "common/data/whole_file.h"
+#include "tests/support/results.h"
 
 namespace dslide::source_mark_test {
 namespace {
@@ -33,9 +34,8 @@ class Input {
 struct Run {
   Run() {
     Write("data", Text(10'000, 1));
-    Result<Spool> opened = Spool::Open(directory.path() + "/stream");
-    REQUIRE(opened.ok());
-    spool.emplace(*std::move(opened));
+    Spool opened = Ok(Spool::Open(directory.path() + "/stream"));
+    spool.emplace(std::move(opened));
     REQUIRE(pipe(ends) == 0);
   }
   ~Run() {
@@ -58,22 +58,18 @@ struct Run {
   // A life that has read what there is.
   void Begin(const std::string& path) {
     StreamSource source = Open(path);
-    const Result<std::optional<SourceMark>> before = ReadMark(Path("stream"));
-    REQUIRE(before.ok());
-    REQUIRE(CheckSource(*before, source, *spool).ok());
+    const std::optional<SourceMark> before = Ok(ReadMark(Path("stream")));
+    REQUIRE(CheckSource(before, source, *spool).ok());
     REQUIRE(source.Fetch(&*spool).ok());
-    const Result<SourceMark> mark = MarkOf(source, *spool);
-    REQUIRE(mark.ok());
-    REQUIRE(WriteMark(Path("stream"), *mark).ok());
-    const Result<std::optional<SourceMark>> read = ReadMark(Path("stream"));
-    REQUIRE(read.ok());
-    CHECK(**read == *mark);
+    const SourceMark mark = Ok(MarkOf(source, *spool));
+    REQUIRE(WriteMark(Path("stream"), mark).ok());
+    const std::optional<SourceMark> read = Ok(ReadMark(Path("stream")));
+    CHECK(*read == mark);
   }
   // "": it may go on with this.
   std::string WhyNot(const std::string& path) const {
-    const Result<std::optional<SourceMark>> mark = ReadMark(Path("stream"));
-    REQUIRE(mark.ok());
-    const Status checked = CheckSource(*mark, Open(path), *spool);
+    const std::optional<SourceMark> mark = Ok(ReadMark(Path("stream")));
+    const Status checked = CheckSource(mark, Open(path), *spool);
     return checked.ok() ? "" : checked.error().message;
   }
 
@@ -130,9 +126,8 @@ TEST_CASE("stream source: /dev/null ends any stream") {
   close(null);
   CHECK(run.WhyNot("-") == "");
   StreamSource source = run.Open("-");
-  const Result<StreamSource::Got> got = source.Fetch(&*run.spool);
-  REQUIRE(got.ok());
-  CHECK(*got == StreamSource::Got::kEnd);
+  const StreamSource::Got got = Ok(source.Fetch(&*run.spool));
+  CHECK(got == StreamSource::Got::kEnd);
 }
 
 TEST_CASE("stream source: from a socket bytes could be lost, so it is refused") {
@@ -157,9 +152,8 @@ TEST_CASE("stream source: a damaged mark is named") {
     CHECK(mark.error().message.starts_with(run.Path("stream/source") + ": damaged"));
   }
   run.Write("stream/source", "pipe 3 00000000000000ff \n");
-  const Result<std::optional<SourceMark>> mark = ReadMark(run.Path("stream"));
-  REQUIRE(mark.ok());
-  CHECK(**mark == SourceMark{false, 3, 255, ""});
+  const std::optional<SourceMark> mark = Ok(ReadMark(run.Path("stream")));
+  CHECK(*mark == SourceMark{false, 3, 255, ""});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/temporary_directory.h"
+#include "tests/support/results.h"
 
 namespace dslide {
 namespace {
@@ -30,78 +31,72 @@ struct Pipe {
 TEST_CASE("spool: bytes stay across lives, and are read by their places") {
   const TemporaryDirectory directory("spool");
   {
-    Result<Spool> spool = Spool::Open(directory.path());
-    REQUIRE(spool.ok());
-    CHECK(spool->end() == 0);
-    REQUIRE(spool->Append("hello ").ok());
-    REQUIRE(spool->Append("world").ok());
+    Spool spool = Ok(Spool::Open(directory.path()));
+    CHECK(spool.end() == 0);
+    REQUIRE(spool.Append("hello ").ok());
+    REQUIRE(spool.Append("world").ok());
   }
-  Result<Spool> spool = Spool::Open(directory.path());
-  REQUIRE(spool.ok());
-  CHECK(spool->end() == 11);
-  REQUIRE(spool->Append("!").ok());
-  CHECK(*spool->Read(6, 12) == "world!");
-  CHECK(spool->Read(3, 3)->empty());
+  Spool spool = Ok(Spool::Open(directory.path()));
+  CHECK(spool.end() == 11);
+  REQUIRE(spool.Append("!").ok());
+  CHECK(*spool.Read(6, 12) == "world!");
+  CHECK(spool.Read(3, 3)->empty());
 }
 
 TEST_CASE("spool: what a pipe has is taken from it and kept") {
   const TemporaryDirectory directory("spool");
-  Result<Spool> spool = Spool::Open(directory.path());
-  REQUIRE(spool.ok());
-  REQUIRE(spool->Append("a").ok());
+  Spool spool = Ok(Spool::Open(directory.path()));
+  REQUIRE(spool.Append("a").ok());
   Pipe pipe;
-  Result<std::optional<size_t>> moved = spool->Splice(pipe.ends[0], 100);
+  Result<std::optional<size_t>> moved = spool.Splice(pipe.ends[0], 100);
   REQUIRE(moved.ok());
   CHECK(!moved->has_value());  // nothing now
   pipe.Write("bcdef");
-  moved = spool->Splice(pipe.ends[0], 3);
+  moved = spool.Splice(pipe.ends[0], 3);
   REQUIRE(moved.ok());
   CHECK(**moved == 3);
-  moved = spool->Splice(pipe.ends[0], 100);
+  moved = spool.Splice(pipe.ends[0], 100);
   REQUIRE(moved.ok());
   CHECK(**moved == 2);
   pipe.Close();
-  moved = spool->Splice(pipe.ends[0], 100);
+  moved = spool.Splice(pipe.ends[0], 100);
   REQUIRE(moved.ok());
   CHECK(**moved == 0);  // the end
-  CHECK(*spool->Read(0, 6) == "abcdef");
+  CHECK(*spool.Read(0, 6) == "abcdef");
 }
 
 TEST_CASE("spool: files that nobody goes back to are removed") {
   const TemporaryDirectory directory("spool");
-  Result<Spool> spool = Spool::Open(directory.path());
-  REQUIRE(spool.ok());
+  Spool spool = Ok(Spool::Open(directory.path()));
   const std::string part(Spool::kFileBytes / 2 + 1, 'x');
-  for (int i = 0; i < 5; ++i) REQUIRE(spool->Append(part).ok());
+  for (int i = 0; i < 5; ++i) REQUIRE(spool.Append(part).ok());
   const uint64_t second = 2 * part.size();  // a file has two parts
   const auto files = [&] {
     const std::filesystem::directory_iterator begin(directory.path());
     return std::distance(begin, std::filesystem::directory_iterator());
   };
   CHECK(files() == 3);
-  spool->Forget(second - 1);
-  CHECK(spool->begin() == 0);
-  spool->Forget(second);
-  CHECK(spool->begin() == second);
+  spool.Forget(second - 1);
+  CHECK(spool.begin() == 0);
+  spool.Forget(second);
+  CHECK(spool.begin() == second);
   CHECK(files() == 2);
-  spool->Forget(spool->end());
+  spool.Forget(spool.end());
   CHECK(files() == 1);
-  const uint64_t end = spool->end(), begin = spool->begin();
-  CHECK(*spool->Read(begin, begin + 3) == "xxx");
+  const uint64_t end = spool.end(), begin = spool.begin();
+  CHECK(*spool.Read(begin, begin + 3) == "xxx");
 
-  Result<Spool> again = Spool::Open(directory.path());
-  REQUIRE(again.ok());
-  CHECK(again->begin() == begin);
-  CHECK(again->end() == end);
+  Spool again = Ok(Spool::Open(directory.path()));
+  CHECK(again.begin() == begin);
+  CHECK(again.end() == end);
 }
 
 TEST_CASE("spool: a file that is gone from the middle is an error that says which bytes") {
   const TemporaryDirectory directory("spool");
   {
-    Result<Spool> spool = Spool::Open(directory.path());
-    REQUIRE(spool.ok());
+    Spool spool = Ok(Spool::Open(directory.path()));
     const std::string part(Spool::kFileBytes, 'x');
-    for (int i = 0; i < 3; ++i) REQUIRE(spool->Append(part).ok());
+    for (int i = 0; i < 3; ++i) REQUIRE(spool.Append(part).ok());
   }
   std::filesystem::remove(directory.path() + "/input-00000000000016777216");
   const Result<Spool> spool = Spool::Open(directory.path());

@@ -15,6 +15,7 @@
 #include "server/storage/shard_directory.h"
 #include "tests/server/support/saving_server.h"
 #include "tests/server/support/slot_move.h"
+#include "tests/support/results.h"
 
 namespace dslide::checkpoint_store_test {
 namespace {
@@ -121,16 +122,15 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
   SavingServer saver(StoreConfig());
   const CheckpointDone full = saver.Save(1);
   saver.store.reset();
-  const auto shards = CheckpointShards::Open(saver.Path(1));
-  REQUIRE(shards.ok());
+  const auto shards = Ok(CheckpointShards::Open(saver.Path(1)));
   const auto all = AllSlots(saver.config);
   // The first half of the slots, of those that the shard has.
   const std::vector<SlotId> own(all.begin(), all.begin() + 4);
-  const auto base = (*shards)->BaseFor(own, 401 + 20000);
+  const auto base = shards->BaseFor(own, 401 + 20000);
   REQUIRE(base.ok());
   CHECK(base->slots == all);
   Executor executor(saver.config, 1000, own, Purpose::kTraining, BestKernels());
-  REQUIRE((*shards)->Restore(&executor, *base).ok());
+  REQUIRE(shards->Restore(&executor, *base).ok());
   CheckpointStore store({"server-0000000000000002"}, *base);
   const CheckpointDone done =
       SaveOnce(&store, {&executor},
@@ -139,12 +139,11 @@ TEST_CASE("a restored server's first checkpoint is an increment") {
   CHECK(done.written_bytes * 50 <= full.bytes);
   // It has the rows of its slots and no others.
   Executor again(saver.config, 1000, own, Purpose::kTraining, BestKernels());
-  const auto half = CheckpointShards::Open(saver.Path(2));
-  REQUIRE(half.ok());
-  CHECK((*half)->Restore(&again).ok());
+  const auto half = Ok(CheckpointShards::Open(saver.Path(2)));
+  CHECK(half->Restore(&again).ok());
   Executor other(saver.config, 1000, std::vector<SlotId>(all.begin() + 4, all.end()),
                  Purpose::kTraining, BestKernels());
-  CHECK_FALSE((*half)->Restore(&other).ok());
+  CHECK_FALSE(half->Restore(&other).ok());
 }
 
 TEST_CASE("a restored server does not go on from a shard of which most is old") {
@@ -154,9 +153,8 @@ TEST_CASE("a restored server does not go on from a shard of which most is old") 
   REQUIRE(saver.Save(2, {CheckpointName(1)}).error == "");  // it is compacted after that
   const auto all = AllSlots(saver.config);
   const auto base = [&](uint64_t n, uint64_t rows) {
-    const auto shards = CheckpointShards::Open(saver.Path(n));
-    REQUIRE(shards.ok());
-    return (*shards)->BaseFor(all, rows)->directory;
+    const auto shards = Ok(CheckpointShards::Open(saver.Path(n)));
+    return shards->BaseFor(all, rows)->directory;
   };
   // Not every row was touched, so the server has a few less than the shard here.
   CHECK(base(1, 18000) == saver.Path(1) + "/" + ShardName(1, 0));

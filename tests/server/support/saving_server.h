@@ -17,6 +17,7 @@
 #include "server/storage/checkpoint_verify.h"
 #include "tests/server/support/local_cluster.h"
 #include "tests/server/support/saving.h"
+#include "tests/support/results.h"
 #include "tests/support/temp_directory.h"
 
 namespace dslide {
@@ -66,17 +67,15 @@ struct SavingServer {
     }
   }
   CheckpointHealth Health(uint64_t n) const {
-    const auto manifest = ReadManifest(Path(n));
-    REQUIRE(manifest.ok());
-    return VerifyCheckpoint(Path(n), *manifest);
+    const auto manifest = Ok(ReadManifest(Path(n)));
+    return VerifyCheckpoint(Path(n), manifest);
   }
   // What a restored server has must be what this one has.
   void CheckRestores(uint64_t n) {
     LocalCluster restored(config, 1000, {3}, false);
-    const auto shards = CheckpointShards::Open(Path(n));
-    REQUIRE(shards.ok());
+    const auto shards = Ok(CheckpointShards::Open(Path(n)));
     bool same = true;
-    for (Executor* executor : restored.executors()) REQUIRE((*shards)->Restore(executor).ok());
+    for (Executor* executor : restored.executors()) REQUIRE(shards->Restore(executor).ok());
     for (uint32_t i = 0; i < config.model.labels; i += 7) {
       same = same && restored.Row(LayerKind::kOutput, i).weights[0] ==
                          cluster.Row(LayerKind::kOutput, i).weights[0];

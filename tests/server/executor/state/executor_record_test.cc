@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "common/base/random.h"
+#include "tests/support/results.h"
 
 namespace dslide::executor_record_test {
 namespace {
@@ -23,24 +24,22 @@ ExecutorRecord SomeRecord() {
 
 TEST_CASE("executor record: comes back as it was") {
   const ExecutorRecord record = SomeRecord();
-  const auto back = ExecutorRecord::Decode(record.Encode());
-  REQUIRE(back.ok());
-  CHECK(back->slots == record.slots);
-  CHECK(back->committed == record.committed);
-  CHECK(back->hash == record.hash);
-  CHECK(back->hashing == record.hashing);
-  REQUIRE(back->applied.size() == 2);
-  CHECK(back->applied[0].slots == record.applied[0].slots);
-  CHECK(back->applied[0].batches == record.applied[0].batches);
-  CHECK(back->Encode() == record.Encode());
+  const auto back = Ok(ExecutorRecord::Decode(record.Encode()));
+  CHECK(back.slots == record.slots);
+  CHECK(back.committed == record.committed);
+  CHECK(back.hash == record.hash);
+  CHECK(back.hashing == record.hashing);
+  REQUIRE(back.applied.size() == 2);
+  CHECK(back.applied[0].slots == record.applied[0].slots);
+  CHECK(back.applied[0].batches == record.applied[0].batches);
+  CHECK(back.Encode() == record.Encode());
 
   ExecutorRecord other = record;
   other.committed.reset();
   other.hash.reset();
-  const auto without = ExecutorRecord::Decode(other.Encode());
-  REQUIRE(without.ok());
-  CHECK_FALSE(without->committed);
-  CHECK_FALSE(without->hash);
+  const auto without = Ok(ExecutorRecord::Decode(other.Encode()));
+  CHECK_FALSE(without.committed);
+  CHECK_FALSE(without.hash);
 }
 
 TEST_CASE("executor record: damage is an error, not a crash") {

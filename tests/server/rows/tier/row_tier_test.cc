@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "tests/support/results.h"
 
 namespace dslide::row_tier_test {
 namespace {
@@ -35,11 +36,10 @@ class Source : public RowSource {
 struct Pair {
   explicit Pair(uint32_t places, bool ring = true, TierFile::Failure failure = {})
       : first(places * kFirst), second(places * kSecond) {
-    Result<std::unique_ptr<TierFile>> file =
-        TierFile::Create({"/tmp", ring, std::move(failure), kExtentBytes});
-    REQUIRE(file.ok());
+    std::unique_ptr<TierFile> file =
+        Ok(TierFile::Create({"/tmp", ring, std::move(failure), kExtentBytes}));
     const std::vector<RowTier::Part> parts = {{first.data(), kFirst}, {second.data(), kSecond}};
-    tier = std::make_unique<RowTier>(*std::move(file), parts, places);
+    tier = std::make_unique<RowTier>(std::move(file), parts, places);
   }
 
   void Grow(uint32_t rows) {
