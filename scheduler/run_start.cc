@@ -25,14 +25,13 @@
 #include "scheduler/base/events.h"
 #include "scheduler/base/resume.h"
 #include "scheduler/core/setting_choice.h"
+#include "scheduler/pass/trust_policy.h"
 #include "scheduler/plan/memory_check.h"
 
 namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr float kAuditShare = 0.02f;  // where members have keys, train.audit is left open
 
 // Creates the directory that a key names, if there is none. Errors name the key.
 Status MakeDirectory(const std::string& key, const fs::path& path) {
@@ -93,7 +92,7 @@ class Starter {
     run_->directory = root_.string();
     inputs_.config = options_.config;
     inputs_.run = {DrawIncarnation().value};
-    inputs_.audit_secret = DrawIncarnation().value;
+    inputs_.trust_secret = DrawIncarnation().value;
     inputs_.ticket_key = SigningKey::Draw();
     inputs_.receipt_secret = DrawHashKey();
     Result<std::unique_ptr<Endpoint>> endpoint =
@@ -188,7 +187,7 @@ class Starter {
   Status LoadData() {
     DSLIDE_RETURN_IF_ERROR(CheckDecay());
     TrainConfig& train = inputs_.config.train;
-    if (train.audit < 0.0f && train.staleness == 0 && inputs_.keyed) train.audit = kAuditShare;
+    TrustPolicy::Resolve(inputs_.keyed, &train);
     // What comes once is kept in the run directory.
     if (train.open_vocabulary || train.data == "-") {
       DSLIDE_RETURN_IF_ERROR(MakeDirectory("--run-dir", root_));

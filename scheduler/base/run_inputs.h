@@ -28,7 +28,7 @@ struct RunContext {
   const Dataset* test = nullptr;     // null: no evaluation
   std::string checkpoint_directory;  // where checkpoints are put
   uint64_t train_checksum = 0;       // Checksum(*train)
-  uint64_t audit_secret = 0;         // decides which batches are audited; nobody may know it
+  uint64_t trust_secret = 0;         // decides which batches are audited; nobody may know it
   bool keyed = false;         // members have keys, whose fingerprints incarnations begin with
   uint64_t preprocessor = 0;  // checksum of its file; 0: samples are numbers
   // Drawn by this incarnation of the scheduler, which alone may know them (common/run/tickets.h).

@@ -16,8 +16,7 @@ bool ServersHoldState(const RunInputs& inputs) {
 
 // Whether a rising loss means that the model becomes worse. Epochs that form centroids have other
 // losses than those that learn, the sigmoid loss has no scale, and that of a stream rises with new
-// labels. In synchronous training audits
-// find what gradients are wrong.
+// labels. In synchronous training audits find what gradients are wrong.
 bool WatchesDrift(const Config& config) {
   return !config.train.open_vocabulary && !IsSynchronous(config.train) &&
          config.model.neurons != Neurons::kCentroids && config.model.loss == Loss::kSoftmax;

@@ -3,10 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "common/base/error.h"
@@ -18,13 +15,12 @@
 #include "scheduler/checkpoints/checkpointer.h"
 #include "scheduler/core/generation.h"
 #include "scheduler/core/run_status.h"
-#include "scheduler/members/offences.h"
 #include "scheduler/pass/drift_alarm.h"
 #include "scheduler/pass/held_out_curve.h"
 #include "scheduler/pass/loss_outliers.h"
-#include "scheduler/pass/report_check.h"
 #include "scheduler/pass/run_totals.h"
 #include "scheduler/pass/training_clock.h"
+#include "scheduler/pass/trust_policy.h"
 #include "scheduler/plan/cluster.h"
 
 namespace dslide {
@@ -40,6 +36,8 @@ struct RunState {
   const PlanChange& change() const { return generation.change; }
   const Plan& plan() const { return cluster.seats.plan(); }
   const Roster& roster() const { return cluster.roster; }
+  // What `trust` reads and changes.
+  TrustPolicy::Run Trusting() { return {inputs, &cluster, &pass(), &out, InPass()}; }
 
   RunPhase Phase() const;
   bool Finished() const { return stage == Stage::kFinished; }
@@ -74,18 +72,13 @@ struct RunState {
   Status outcome;            // once finished; not ok: why the run ended early
   bool stop_wanted = false;  // the run ends after a checkpoint
   int64_t sent_again_ms = 0;
-  int64_t audits_ended_ms = std::numeric_limits<int64_t>::min() / 2;  // the last look at all
   Cluster cluster;
-  Offences offences;
-  Believed believed;
+  TrustPolicy trust;
   Balancer balancer;
   Advisor advisor;
   Checkpointer checkpointer;
   Generation generation;
-  // By key, or incarnation where there are none: how often audits have waited in vain (auditing.h).
-  std::map<uint64_t, uint32_t> audits_missed;
-  std::set<std::string> put_out;    // names and peer ids that may not join again, if without keys
-  std::optional<DriftAlarm> drift;  // none: the loss does not tell (see WatchesDrift)
+  std::optional<DriftAlarm> drift;       // none: the loss does not tell (see WatchesDrift)
   std::optional<LossOutliers> outliers;  // the same
   HeldOutCurve held_out;
   RunTotals totals;

@@ -85,8 +85,8 @@ RunStatus Describe(const RunState& run, int64_t now_ms) {
 
   status.plan = run.plan();
   status.recoveries = run.cluster.seats.recoveries();
-  status.offences = run.offences.total();
-  status.audits = run.totals.audits;
+  status.offences = run.trust.offences().total();
+  status.trust = run.trust.totals();
   status.moves = run.balancer.totals();
   status.moving_slots = run.change().moving_slots();
   status.imbalance = Balancer::Imbalance(run.cluster.Loads(run.Training()));

@@ -18,6 +18,7 @@
 #include "scheduler/members/roster.h"
 #include "scheduler/pass/run_totals.h"
 #include "scheduler/pass/training_stats.h"
+#include "scheduler/pass/trust_policy.h"
 
 namespace dslide {
 
@@ -82,7 +83,7 @@ struct RunStatus {
   Plan plan;
   uint32_t recoveries = 0;  // of this life
   uint64_t offences = 0;    // of this life, by members
-  AuditTotals audits;       // of this life
+  TrustTotals trust;        // of this life
   MoveTotals moves;
   size_t moving_slots = 0;
   double imbalance = 1;           // largest relative load of a server

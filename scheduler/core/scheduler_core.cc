@@ -9,10 +9,8 @@
 #include "common/log/events.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
-#include "common/run/tickets.h"
 #include "common/security/keys.h"
 #include "scheduler/base/events.h"
-#include "scheduler/core/auditing.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
 #include "scheduler/core/seating.h"
@@ -30,11 +28,9 @@ const std::string& ContributorOf(const Member& member) {
 
 constexpr uint32_t kRetryMs = 1000;  // until a worker that got no work asks again
 constexpr int64_t kSendAgainMs = 10000;
-constexpr int64_t kAuditsMs = 100;          // between looks at all audits
 constexpr uint32_t kMostMalformed = 20;     // of one member
 constexpr size_t kLongestErrorShown = 500;  // bytes
 constexpr size_t kMostBounds = 1000;        // characters of a server's text about its bounds
-constexpr size_t kMostReason = 200;         // characters of a server's reason for an offence
 
 // What thousands of members send all the time changes no seat. Ticks look after the seats anyway.
 bool IsFrequent(const Body& body) {
@@ -100,13 +96,9 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     if (!current || !member->seated || finished) return;
     member->committed = std::max(member->committed.value_or(0), committed->committed);
     Proceed(&run_, now_ms);
-  } else if (const auto* audit = std::get_if<AuditReport>(&message.body)) {
-    // Digests of an earlier plan are by another key of the server.
-    if (!of_this_plan || !member->seated || finished || run_.pass().evaluating()) return;
-    run_.pass().TakeAudit(member->incarnation, *audit);
-    EndAuditOf(audit->batch, now_ms);
-  } else if (const auto* offence = std::get_if<Offence>(&message.body)) {
-    if (current && member->seated && !finished) OnOffence(*member, *offence, now_ms);
+  } else if (TrustPolicy::IsStatement(message.body)) {
+    if (!current || !member->seated || finished) return;
+    Settle(run_.trust.OnStatement(*member, message, run_.Trusting(), now_ms), now_ms);
   } else if (const auto* moved = std::get_if<MoveReady>(&message.body)) {
     if (of_this_plan) run_.change().OnMoveReady(member->incarnation, *moved);
   } else if (const auto* drain = std::get_if<DrainServer>(&message.body)) {
@@ -226,7 +218,7 @@ void SchedulerCore::OnLeaseRequest(const Member& member, const Message& message,
   run_.generation.Forget(member.incarnation);
   const bool up_to_date = run_.cluster.seats.IsOfThisGeneration(message.envelope.plan_version);
   if (up_to_date && run_.MayLease() &&
-      run_.generation.GiveLease(request, run_.inputs, run_.roster(), run_.offences, now_ms,
+      run_.generation.GiveLease(request, run_.inputs, run_.roster(), run_.trust.offences(), now_ms,
                                 &run_.advisor, &run_.out)) {
     return;
   }
@@ -253,15 +245,7 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   if (run_.pass().IsTakenBack(plan_version)) return run_.pass().GiveBack(worker, done.batch);
   const Plan* plan = run_.cluster.seats.PlanOf(plan_version);
   if (plan == nullptr) return run_.pass().GiveBack(worker, done.batch);  // too old to be checked
-  const ReportFault fault = FaultOf(done, evaluated ? LeaseKind::kEvaluate : LeaseKind::kTrain,
-                                    worker, *plan, weight, run_.inputs);
-  run_.believed.Note(plan_version, worker, fault.why.empty());
-  if (!fault.why.empty()) {
-    run_.pass().GiveBack(worker, done.batch);
-    return NoteOffence(worker, fmt::format("{} for {}", fault.why, NameOf(done.batch)),
-                       EvidenceOf(fault, worker, now_ms), now_ms);
-  }
-  FollowAuditsIfChanged(&run_);
+  if (!run_.trust.Accepts(done, worker, *plan, weight, run_.Trusting(), now_ms)) return;
   const bool counts =
       evaluated ? run_.pass().CountEvaluated(run_.inputs, done, plan_version, now_ms, worker)
                 : run_.pass().CountTrained(run_.inputs, done, now_ms, worker);
@@ -293,32 +277,18 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     }
     run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   }
-  // Witnesses may have said all before. `member` may be gone afterwards.
-  if (evaluated || counts) EndAuditOf(done.batch, now_ms);
+  if (evaluated || counts) {  // `member` may be gone afterwards
+    Settle(run_.trust.OnReported(done.batch, run_.Trusting(), now_ms), now_ms);
+  }
   Proceed(&run_, now_ms);
   MaybeWriteManifest(&run_, now_ms);
 }
 
-// A server that gives a worker false receipts, or tells it a false loss, makes it look like a liar.
-// So a missing receipt is that server's complaint, and a loss is shown only.
-SchedulerCore::Evidence SchedulerCore::EvidenceOf(const ReportFault& fault, Incarnation worker,
-                                                  int64_t now_ms) {
-  if (fault.is_loss) return {false, {}};
-  if (fault.servers.empty()) return {true, {}};
-  Offences::Accusers accusers;
-  for (const Incarnation server : fault.servers) {
-    if (run_.cluster.loads.Unproven(server)) continue;
-    accusers.merge(run_.offences.Complain(server, worker, now_ms));
-  }
-  return {!accusers.empty(), accusers};
-}
-
-// Losses alone do not exclude a worker, because servers have told them and may lie.
 void SchedulerCore::SlowDown(const std::string& contributor, const LossOutliers::Outlier& outlier,
                              int64_t now_ms) {
   for (const Member* worker : std::as_const(run_.cluster.roster).Of(Role::kWorker)) {
     if (ContributorOf(*worker) != contributor) continue;
-    run_.offences.Slow(worker->incarnation, now_ms);
+    run_.trust.Slow(worker->incarnation, now_ms);
     run_.out.Decide(
         {event::kWorkerSlowed,
          fmt::format("the batches of {} have a loss of {:.2f}, those of others of {:.2f}: it may "
@@ -330,121 +300,10 @@ void SchedulerCore::SlowDown(const std::string& contributor, const LossOutliers:
   }
 }
 
-// A server that has not heard this life's key yet judges by another one; so a ticket is judged
-// here.
-void SchedulerCore::OnOffence(const Member& server, const Offence& offence, int64_t now_ms) {
-  const Incarnation worker{offence.worker};
-  const Member* accused = run_.roster().Find(worker);
-  if (accused == nullptr || accused->role != Role::kWorker) return;
-  if (run_.cluster.loads.Unproven(server.incarnation)) return;
-  for (const LeaseKind kind : {LeaseKind::kTrain, LeaseKind::kEvaluate}) {
-    if (IsTicket(run_.inputs.ticket_key.verify_key(), offence.ticket, worker, kind,
-                 offence.batch)) {
-      return;
-    }
-  }
-  const Offences::Accusers accusers = run_.offences.Complain(server.incarnation, worker, now_ms);
-  NoteOffence(worker,
-              fmt::format("{} ({}), says {}", Printable(offence.reason, kMostReason),
-                          NameOf(offence.batch), server.name),
-              Evidence{!accusers.empty(), accusers}, now_ms);
-}
-
-// A worker that is not in the roster has never got a ticket of this incarnation of the scheduler,
-// so no offence of it is noted.
-void SchedulerCore::NoteOffence(Incarnation worker, const std::string& reason,
-                                const Evidence& evidence, int64_t now_ms) {
-  const Member* member = run_.roster().Find(worker);
-  if (member == nullptr || member->role != Role::kWorker) return;
-  run_.out.Decide({event::kViolation,
-                   fmt::format("an offence: {} {}", member->name, reason),
-                   {{"worker", member->name}, {"why", reason}}},
-                  now_ms);
-  const bool counts = evidence.counts && run_.believed.ByAnother(run_.plan().version, worker);
-  const Offences::Verdict verdict =
-      run_.offences.Note(worker, reason, counts, evidence.accusers, now_ms);
-  if (!verdict.excluded) return;
-  const std::vector<uint32_t> accusers(verdict.accusers.begin(), verdict.accusers.end());
-  PutOut(worker, fmt::format("has done what no honest worker does {} times", Offences::kMost), true,
-         accusers, now_ms);
-}
-
-// Also of one that has left: its key does not count any more.
-void SchedulerCore::PutOut(Incarnation incarnation, const std::string& why, bool and_its_key,
-                           const std::vector<uint32_t>& accusers, int64_t now_ms) {
-  if (and_its_key) run_.out.Quarantine(incarnation, why, accusers);
-  const Member* member = run_.roster().Find(incarnation);
-  if (member == nullptr) return;
-  run_.out.Decide(
-      {event::kWorkerExcluded,
-       fmt::format("{} {}{}: it is excluded{}", member->name, why, AccuserText(accusers),
-                   and_its_key ? "" : ", but not its key: another member was honest"),
-       {{"worker", member->name},
-        {"why", why},
-        {"accusers", accusers.size()},
-        {"key_too", and_its_key}}},
-      now_ms);
-  if (!run_.inputs.keyed) {
-    run_.put_out.insert(member->name);
-    run_.put_out.insert(member->peer);
-  }
-  LetGo(*member, why, now_ms);
-}
-
-// The accusers on which a quarantine rests, in brackets; without accusers "".
-std::string SchedulerCore::AccuserText(const std::vector<uint32_t>& accusers) const {
-  if (accusers.empty()) return "";
-  std::string names;
-  for (const Member* server : run_.roster().Of(Role::kServer)) {
-    if (!std::ranges::binary_search(accusers, Offences::IdentityOf(server->incarnation))) continue;
-    names += (names.empty() ? "" : ", ") + server->name;
-  }
-  return fmt::format(" (accused by {})", names.empty() ? "servers that have left" : names);
-}
-
-// A report tells of one batch. Ticks look at all audits.
-void SchedulerCore::EndAuditOf(const BatchId& batch, int64_t now_ms) {
-  if (!run_.InPass() || run_.pass().AuditsOpen() == 0) return;
-  FollowAuditsIfChanged(&run_);
-  OnAudited(run_.pass().EndAuditOf(batch, now_ms), now_ms);
-}
-
-void SchedulerCore::EndAudits(int64_t now_ms) {
-  if (!run_.InPass() || run_.pass().AuditsOpen() == 0) return;
-  if (now_ms - run_.audits_ended_ms < kAuditsMs) return;
-  run_.audits_ended_ms = now_ms;
-  FollowAudits(&run_);
-  OnAudited(run_.pass().EndAudits(now_ms), now_ms);
-}
-
-void SchedulerCore::OnAudited(const std::vector<Audits::Outcome>& ended, int64_t now_ms) {
-  bool take_back = false, others_asked = false;
-  for (const Audits::Outcome& outcome : ended) {
-    take_back |= outcome.take_back;
-    others_asked |= NoteAudit(outcome, &run_);
-    for (const Audits::Liar& liar : outcome.liars) {
-      const Member* member = run_.roster().Find(liar.worker);
-      if (member != nullptr && member->role != Role::kWorker) continue;  // a server's word
-      // Its key goes into quarantine as well, unless another member of it was honest.
-      PutOut(liar.worker,
-             fmt::format("{} something else for {} than two others did",
-                         run_.pass().evaluating() ? "predicted" : "sent", NameOf(outcome.batch)),
-             !liar.key_was_honest, {}, now_ms);
-    }
-  }
-  if (ended.empty()) return;
-  if (others_asked) FollowAudits(&run_);
-  if (take_back && run_.pass().evaluating()) {
-    const bool again = run_.pass().EvaluateAgain(run_.inputs);
-    run_.out.Decide(
-        {event::kEvaluationRepeated,
-         again ? "a worker has lied: the evaluation begins again"
-               : "a worker has lied again: its last predictions stay in this evaluation",
-         {{"again", again}}},
-        now_ms);
-  } else if (take_back) {
-    return TakeStepsBack(&run_, now_ms);
-  }
+// What follows from a check of counted batches.
+void SchedulerCore::Settle(TrustPolicy::Sequel sequel, int64_t now_ms) {
+  if (sequel == TrustPolicy::Sequel::kNone) return;
+  if (sequel == TrustPolicy::Sequel::kTakeStepsBack) return TakeStepsBack(&run_, now_ms);
   run_.pass().Commit(run_.inputs, run_.roster(), &run_.out);
   Proceed(&run_, now_ms);
 }
@@ -466,7 +325,7 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
                      Plural(expired, "lease") + " expired without progress",
                      {{"leases", expired}}});
   }
-  EndAudits(now_ms);
+  Settle(run_.trust.Tick(run_.Trusting(), now_ms), now_ms);
   MaybeCheckpoint(&run_, now_ms);
   MaybeWriteManifest(&run_, now_ms);
   ServePending(now_ms);
@@ -557,8 +416,8 @@ SchedulerCore::Effects SchedulerCore::StopWithoutLedger(int64_t now_ms) {
 
 void SchedulerCore::ServePending(int64_t now_ms) {
   if (!run_.MayLease()) return;
-  run_.generation.ServePending(run_.inputs, run_.roster(), run_.offences, now_ms, &run_.advisor,
-                               &run_.out);
+  run_.generation.ServePending(run_.inputs, run_.roster(), run_.trust.offences(), now_ms,
+                               &run_.advisor, &run_.out);
 }
 
 SchedulerCore::Effects SchedulerCore::OnRoom(bool fits, std::vector<std::string> kept,

@@ -106,23 +106,9 @@ class SchedulerCore {
                    int64_t now_ms);
   void OnLeaseRequest(const Member& member, const Message& message, int64_t now_ms);
   void OnBatchDone(Member* member, const BatchDone& done, const Message& message, int64_t now_ms);
-  // The basis of an offence: the scheduler's own observation, or the complaints of accusers.
-  struct Evidence {
-    bool counts = true;
-    Offences::Accusers accusers = {};
-  };
-  Evidence EvidenceOf(const ReportFault& fault, Incarnation worker, int64_t now_ms);
   void SlowDown(const std::string& contributor, const LossOutliers::Outlier& outlier,
                 int64_t now_ms);
-  void OnOffence(const Member& server, const Offence& offence, int64_t now_ms);
-  void NoteOffence(Incarnation worker, const std::string& reason, const Evidence& evidence,
-                   int64_t now_ms);
-  void PutOut(Incarnation member, const std::string& why, bool and_its_key,
-              const std::vector<uint32_t>& accusers, int64_t now_ms);
-  std::string AccuserText(const std::vector<uint32_t>& accusers) const;
-  void EndAuditOf(const BatchId& batch, int64_t now_ms);
-  void EndAudits(int64_t now_ms);
-  void OnAudited(const std::vector<Audits::Outcome>& ended, int64_t now_ms);
+  void Settle(TrustPolicy::Sequel sequel, int64_t now_ms);
   void ServePending(int64_t now_ms);
   void Advise(int64_t now_ms);
   void SendAgain(int64_t now_ms);

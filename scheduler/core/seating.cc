@@ -73,7 +73,7 @@ void OnJoin(RunState* run, const PeerId& from, const Message& message, bool reac
   }
   if (run->Finished()) return refuse(ErrorCode::kRefused, "the run is finished");
   const std::string name = PlainName(join.name);
-  if (join.role == Role::kWorker && (run->put_out.contains(name) || run->put_out.contains(from))) {
+  if (join.role == Role::kWorker && run->trust.HasExcluded(name, from)) {
     return refuse(ErrorCode::kIncompatible,
                   fmt::format("{} was excluded from this run, and may not join it again",
                               name.empty() ? "this worker" : name));
@@ -125,9 +125,8 @@ void TendMembers(RunState* run, int64_t now_ms) {
       run->cluster.Unheard(silence_ms, now_ms),
       "does not answer the workers (do they reach the address that --advertise names?)", now_ms,
       &run->out);
-  if (run->change().paused() || (run->InPass() && run->pass().AuditsOpen() > 0)) return;
-  const bool doubted =
-      run->believed.Nobodys(run->plan().version, run->roster().Count(Role::kWorker));
+  if (run->change().paused() || (run->InPass() && run->pass().unconfirmed() > 0)) return;
+  const bool doubted = run->trust.DoubtsAll(run->plan(), run->roster().Count(Role::kWorker));
   // A step waits for the batches of a worker that has given up until its lease has ended.
   const int64_t standing_ms =
       IsSynchronous(run->inputs.config.train) && !doubted

@@ -85,7 +85,7 @@ void Pass::BeginSteps(const RunContext& run) {
 
 void Pass::BeginAudits(const RunContext& run, float share, int64_t patience_ms) {
   patience_ms = std::min<int64_t>(run.config.cluster.lease_timeout_ms, patience_ms);
-  audits_.emplace(Audits::Rules{share, run.audit_secret, patience_ms, run.keyed});
+  audits_.emplace(Audits::Rules{share, run.trust_secret, patience_ms, run.keyed});
 }
 
 CountedWork Pass::TakeStepsBack(const RunContext& run, uint32_t version) {
@@ -190,7 +190,7 @@ std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& ap
 
 std::optional<dslide::Lease> Pass::NextLease(const RunContext& run, const Applicant& applicant,
                                              int64_t now_ms) {
-  if (AuditsOpen() > 0) {
+  if (unconfirmed() > 0) {
     if (const auto again = audits_->Next(applicant.worker, now_ms)) {
       return book_->Again(again->unit, again->index);
     }
@@ -265,21 +265,13 @@ double Pass::WeightOf(const RunContext& run, const BatchId& batch) const {
   return weight;
 }
 
-void Pass::TakeAudit(Incarnation server, const AuditReport& report) {
-  if (audits_) audits_->Take(server, report);
-}
-
-void Pass::FollowAudits(Audits::Members members) {
-  if (audits_) audits_->Follow(std::move(members));
-}
-
 std::vector<Audits::Outcome> Pass::EndAudits(int64_t now_ms) {
-  if (AuditsOpen() == 0) return {};
+  if (unconfirmed() == 0) return {};
   return Settle(audits_->Ended(now_ms));
 }
 
 std::vector<Audits::Outcome> Pass::EndAuditOf(const BatchId& batch, int64_t now_ms) {
-  if (AuditsOpen() == 0) return {};
+  if (unconfirmed() == 0) return {};
   std::optional<Audits::Outcome> outcome = audits_->EndedBy(batch, now_ms);
   if (!outcome) return {};
   return Settle({*std::move(outcome)});
@@ -335,7 +327,7 @@ void Pass::AuditEvaluated(const RunContext& run, const BatchDone& done, uint64_t
     audits_->Begin(done.batch, number, worker, holders, now_ms);
   }
   audits_->Take(Evaluation::kWitness, Evaluation::ReportOf(done.batch, worker, done.predictions,
-                                                           counts, run.audit_secret));
+                                                           counts, run.trust_secret));
 }
 
 void Pass::Commit(const RunContext& run, const Roster& roster, Outbox* out) {

@@ -82,8 +82,8 @@ class Pass {
   bool between_passes() const { return begun_ && !book_; }
   // The last epoch is done; its checkpoint may not be.
   bool training_complete() const { return training_complete_; }
-  // All batches of the pass count, and none is audited still.
-  bool complete() const { return book_ && book_->complete() && AuditsOpen() == 0; }
+  // All batches of the pass count, and none waits for other workers to confirm it.
+  bool complete() const { return book_ && book_->complete() && unconfirmed() == 0; }
   // What counts. `done` is empty once the epoch has begun.
   const CountedWork& counted() const { return counted_; }
   // Batches of the epoch in progress that count.
@@ -121,19 +121,15 @@ class Pass {
            (!evaluating() || done.lease >= book_->first_lease());
   }
 
-  // What a server reports of a batch that several workers have trained. An evaluation needs none.
-  void TakeAudit(Incarnation server, const AuditReport& report);
-  // Who takes part in audits from now on.
-  void FollowAudits(Audits::Members members);
+  // The audits of the pass; null: it has none. In an evaluation the pass is the witness itself.
+  Audits* audits() { return audits_ ? &*audits_ : nullptr; }
   // The audits that ended. The batch counts for its step now, or is to be taken back: then REQUIRES
   // that the caller begins a new generation, or evaluates again.
   std::vector<Audits::Outcome> EndAudits(int64_t now_ms);
   // The same of one batch, if what was reported of it has ended its audit.
   std::vector<Audits::Outcome> EndAuditOf(const BatchId& batch, int64_t now_ms);
-  // From what the members that audits know were made.
-  Audits::Basis AuditsBasis() const { return audits_ ? audits_->basis() : Audits::Basis(); }
-  bool Audited() const { return audits_ && audits_->active(); }
-  size_t AuditsOpen() const { return audits_ ? audits_->open() : 0; }
+  // Batches that count and are audited still.
+  size_t unconfirmed() const { return audits_ ? audits_->open() : 0; }
 
   // Synchronous training: tells the servers which steps of the run count, if that has changed.
   void Commit(const RunContext& run, const Roster& roster, Outbox* out);

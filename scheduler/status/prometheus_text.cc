@@ -88,11 +88,11 @@ void AddEvents(const RunStatus& status, Metrics* metrics) {
                    static_cast<double>(status.offences));
   auto& audits =
       metrics->Counters("dslide_audits_total", "Batches that others did again, by outcome");
-  audits.Add({{"outcome", "majority"}}).Increment(static_cast<double>(status.audits.done));
-  audits.Add({{"outcome", "skipped"}}).Increment(static_cast<double>(status.audits.skipped));
-  audits.Add({{"outcome", "undecided"}}).Increment(static_cast<double>(status.audits.undecided));
+  audits.Add({{"outcome", "majority"}}).Increment(static_cast<double>(status.trust.done));
+  audits.Add({{"outcome", "skipped"}}).Increment(static_cast<double>(status.trust.skipped));
+  audits.Add({{"outcome", "undecided"}}).Increment(static_cast<double>(status.trust.undecided));
   metrics->Counter("dslide_liars_total", "Workers that audits have found to lie",
-                   static_cast<double>(status.audits.liars.size()));
+                   static_cast<double>(status.trust.liars.size()));
 }
 
 // Hooks: of the scheduler by the label member="scheduler", of servers by their names.

@@ -77,12 +77,12 @@ void AddCosts(const RunCosts& costs, OrderedJson* json) {
 
 void AddAudits(const RunStatus& status, OrderedJson* json) {
   if (status.run->config.train.audit <= 0) return;
-  const AuditTotals& audits = status.audits;
-  (*json)["audits"] = {{"done", audits.done},
-                       {"skipped", audits.skipped},
-                       {"undecided", audits.undecided},
-                       {"liars", audits.liars.size()},
-                       {"taken_back", audits.taken_back}};
+  const TrustTotals& checks = status.trust;
+  (*json)["audits"] = {{"done", checks.done},
+                       {"skipped", checks.skipped},
+                       {"undecided", checks.undecided},
+                       {"liars", checks.liars.size()},
+                       {"taken_back", checks.taken_back}};
 }
 
 std::string StartRecord(const RunContext& run, double time) {

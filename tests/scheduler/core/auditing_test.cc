@@ -46,8 +46,8 @@ TEST_CASE("auditing: a batch that others confirm counts for its step") {
   REQUIRE(run.Lease(12));
   CHECK(Leased(&run, 12) == Units{0});
   Report(&run, {{11, 5}, {12, 5}});
-  CHECK(run.status().audits.done == 1);
-  CHECK(run.status().audits.skipped == 0);
+  CHECK(run.status().trust.done == 1);
+  CHECK(run.status().trust.skipped == 0);
   CHECK(run.status().batches == 1);
   CHECK(run.core().roster().Count(Role::kWorker) == 2);
 }
@@ -60,7 +60,7 @@ TEST_CASE("auditing: a liar is put out, and what counts goes back if it is a lie
   REQUIRE(run.Lease(13));
   CHECK(Leased(&run, 13) == Units{0});
   Report(&run, {{11, 6}, {12, 5}, {13, 5}});
-  const AuditTotals audits = run.status().audits;
+  const TrustTotals audits = run.status().trust;
   CHECK(audits.done == 1);
   CHECK(audits.liars.size() == 1);
   CHECK(audits.taken_back == 1);
@@ -135,14 +135,14 @@ TEST_CASE("auditing: a worker that is waited for in vain twice is not waited for
   FakeCluster& run = setup.run;
   for (uint64_t times = 1; times <= 2; ++times) {
     run.Wait(12000);
-    CHECK(run.status().audits.taken_back == times);
-    CHECK(run.status().audits.skipped == times);
+    CHECK(run.status().trust.taken_back == times);
+    CHECK(run.status().trust.skipped == times);
     REQUIRE(run.Lease(11));
     Finish(&run, 11, 0);
     CHECK(run.status().batches == 1);
   }
   run.Wait(30000);
-  CHECK(run.status().audits.taken_back == 2);
+  CHECK(run.status().trust.taken_back == 2);
   CHECK(run.status().batches == 1);
 }
 
@@ -167,11 +167,11 @@ TEST_CASE("auditing: an audit that nobody's report ends is over by the next look
   run.Tick();
   run.Send(12, Leave{});
   run.Tick();
-  CHECK(run.status().audits.skipped == 0);
+  CHECK(run.status().trust.skipped == 0);
   run.now += 100;
   run.Tick();
-  CHECK(run.status().audits.skipped == 1);
-  CHECK(run.status().audits.taken_back == 0);
+  CHECK(run.status().trust.skipped == 1);
+  CHECK(run.status().trust.taken_back == 0);
 }
 
 TEST_CASE("auditing: when the worker that was asked leaves, the next one is asked") {

@@ -32,7 +32,7 @@ struct Setup {
     run.keyed = keyed;
     pass.Begin(run, &out);
     pass.BeginEvaluation(run, EvaluationSet::kTest, InversePropensities());
-    pass.FollowAudits({{{Evaluation::kWitness, true, false}}, workers});
+    pass.audits()->Follow({{{Evaluation::kWitness, true, false}}, workers});
   }
   // Leases one batch; -1: there is none.
   int Ask(Incarnation worker) {
@@ -75,7 +75,7 @@ TEST_CASE("evaluation: who always lies is found at the first batch, and all begi
   Setup run({kAlice, kBob, kMallory});
   REQUIRE(run.Ask(kMallory) == 0);
   CHECK(run.Answer(kMallory, true));
-  CHECK(run.pass.AuditsOpen() == 1);
+  CHECK(run.pass.unconfirmed() == 1);
   REQUIRE(run.Ask(kAlice) == 0);  // once more
   CHECK_FALSE(run.Answer(kAlice));
   CHECK(run.pass.EndAudits(0).empty());  // one word against the other
@@ -88,7 +88,7 @@ TEST_CASE("evaluation: who always lies is found at the first batch, and all begi
   CHECK(ended[0].take_back);
 
   REQUIRE(run.pass.EvaluateAgain(run.run));
-  run.pass.FollowAudits({{{Evaluation::kWitness, true, false}}, {kAlice, kBob}});
+  run.pass.audits()->Follow({{{Evaluation::kWitness, true, false}}, {kAlice, kBob}});
   while (!run.pass.complete()) {
     for (const Incarnation worker : {kAlice, kBob}) {
       if (run.Ask(worker) >= 0) (void)run.Answer(worker);
@@ -155,7 +155,7 @@ TEST_CASE("evaluation: what servers of another plan answered is not compared") {
   CHECK(run.Answer(kAlice, false, 1));
   REQUIRE(run.Ask(kBob) == 0);
   CHECK_FALSE(run.Answer(kBob, true, 2));  // other servers, another answer
-  CHECK(run.pass.AuditsOpen() == 0);
+  CHECK(run.pass.unconfirmed() == 0);
   CHECK(run.pass.EndAudits(0).empty());
 }
 
@@ -174,9 +174,9 @@ TEST_CASE("evaluation: a plan switch ends what is compared") {
   Setup run({kAlice, kBob});
   REQUIRE(run.Ask(kAlice) == 0);
   CHECK(run.Answer(kAlice));
-  CHECK(run.pass.AuditsOpen() == 1);
+  CHECK(run.pass.unconfirmed() == 1);
   run.pass.OnPlanSwitch();
-  CHECK(run.pass.AuditsOpen() == 0);
+  CHECK(run.pass.unconfirmed() == 0);
 }
 
 TEST_CASE("evaluation: it does not begin again for ever") {
@@ -189,7 +189,7 @@ TEST_CASE("evaluation: without keys there is nobody to compare with") {
   Setup run({kAlice, kBob}, false);
   REQUIRE(run.Ask(kAlice) == 0);
   CHECK(run.Answer(kAlice));
-  CHECK(run.pass.AuditsOpen() == 0);
+  CHECK(run.pass.unconfirmed() == 0);
   REQUIRE(run.Ask(kBob) == 1);
 }
 

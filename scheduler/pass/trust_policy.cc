@@ -1,0 +1,293 @@
+#include "scheduler/pass/trust_policy.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/nearest.h"
+#include "common/run/slot_plan.h"
+#include "common/run/slot_rows.h"
+#include "common/run/tickets.h"
+#include "common/security/keys.h"
+#include "scheduler/base/events.h"
+
+namespace dslide {
+namespace {
+
+constexpr float kAuditShare = 0.02f;  // of batches, where members have keys
+constexpr int64_t kLookMs = 100;      // between looks at all audits
+constexpr size_t kMostReason = 200;   // characters of a server's reason for an offence
+
+// Each time that a worker is waited for in vain costs audit patience; training a batch once more in
+// time makes up for an eighth of it.
+constexpr uint32_t kMissed = 8;
+constexpr uint32_t kMostMissed = 2 * kMissed;
+
+// Keys where there are some: whoever is waited for in vain could come again as another member. Of
+// evaluations, which wait for a short time, it is counted apart: a slow worker may still audit
+// training.
+uint64_t VoterOf(Incarnation worker, const TrustPolicy::Run& run) {
+  constexpr uint64_t kOfEvaluations = uint64_t{1} << 63;
+  const uint64_t voter = run.inputs.keyed ? FingerprintOf(worker) : worker.value;
+  return run.pass->evaluating() ? voter ^ kOfEvaluations : voter;
+}
+
+// All servers with slots; of an evaluation the scheduler itself.
+std::vector<Audits::Server> Witnesses(const TrustPolicy::Run& run) {
+  if (run.pass->evaluating()) return {{Evaluation::kWitness, true, false}};
+  const ClusterConfig& config = run.inputs.config.cluster;
+  const Plan& plan = run.cluster->seats.plan();
+  const std::vector<bool> output = ServersWith(plan, OutputSlots(config));
+  const std::vector<bool> input = ServersWith(plan, InputSlots(config));
+  std::vector<Audits::Server> servers;
+  for (size_t i = 0; i < plan.servers.size(); ++i) {
+    if (!output[i] && !input[i]) continue;
+    servers.push_back({plan.servers[i].incarnation, output[i], input[i]});
+  }
+  return servers;
+}
+
+Audits::Basis BasisOf(const Cluster& cluster) {
+  return {cluster.roster.changes(), cluster.seats.plan().version};
+}
+
+// "batch 0.3.1": of epoch 0, unit 3.
+std::string NameOf(const BatchId& batch) {
+  return fmt::format("batch {}.{}.{}", batch.epoch, batch.unit, batch.index);
+}
+
+// Tells people why a check of a batch has found nobody to be right.
+void Show(const Audits::Outcome& outcome, Outbox* out) {
+  const std::string batch = NameOf(outcome.batch);
+  if (outcome.undecided) {
+    out->Notice({event::kAuditUndecided,
+                 fmt::format("workers differ in {}, and no majority decides who is right{}", batch,
+                             outcome.take_back ? "" : "; there is no other key to ask")});
+  }
+  if (outcome.skipped) {
+    out->Notice({event::kAuditSkipped,
+                 fmt::format("{} was to be audited, and no other worker has trained it{}", batch,
+                             outcome.take_back ? "" : "; it counts")});
+  }
+}
+
+// The accusers on which a quarantine rests, in brackets; without accusers "".
+std::string AccuserText(const std::vector<uint32_t>& accusers, const Roster& roster) {
+  if (accusers.empty()) return "";
+  std::string names;
+  for (const Member* server : roster.Of(Role::kServer)) {
+    if (!std::ranges::binary_search(accusers, Offences::IdentityOf(server->incarnation))) continue;
+    names += (names.empty() ? "" : ", ") + server->name;
+  }
+  return fmt::format(" (accused by {})", names.empty() ? "servers that have left" : names);
+}
+
+}  // namespace
+
+void TrustPolicy::Resolve(bool keyed, TrainConfig* train) {
+  if (keyed && train->audit < 0.0f && train->staleness == 0) train->audit = kAuditShare;
+}
+
+bool TrustPolicy::Accepts(const BatchDone& done, Incarnation worker, const Plan& plan,
+                          double weight, const Run& run, int64_t now_ms) {
+  const LeaseKind kind = run.pass->evaluating() ? LeaseKind::kEvaluate : LeaseKind::kTrain;
+  const ReportFault fault = FaultOf(done, kind, worker, plan, weight, run.inputs);
+  believed_.Note(plan.version, worker, fault.why.empty());
+  if (fault.why.empty()) {
+    ShowMembersIfChanged(run);
+    return true;
+  }
+  run.pass->GiveBack(worker, done.batch);
+  NoteOffence(worker, fmt::format("{} for {}", fault.why, NameOf(done.batch)),
+              EvidenceOf(fault, worker, run, now_ms), run, now_ms);
+  return false;
+}
+
+// A server that gives a worker false receipts, or tells it a false loss, makes it look like a liar.
+// So a missing receipt is that server's complaint, and a loss is shown only.
+TrustPolicy::Evidence TrustPolicy::EvidenceOf(const ReportFault& fault, Incarnation worker,
+                                              const Run& run, int64_t now_ms) {
+  if (fault.is_loss) return {false, {}};
+  if (fault.servers.empty()) return {true, {}};
+  Offences::Accusers accusers;
+  for (const Incarnation server : fault.servers) {
+    if (run.cluster->loads.Unproven(server)) continue;
+    accusers.merge(offences_.Complain(server, worker, now_ms));
+  }
+  return {!accusers.empty(), accusers};
+}
+
+bool TrustPolicy::IsStatement(const Body& body) {
+  return std::holds_alternative<AuditReport>(body) || std::holds_alternative<Offence>(body);
+}
+
+TrustPolicy::Sequel TrustPolicy::OnStatement(const Member& server, const Message& message,
+                                             const Run& run, int64_t now_ms) {
+  if (const auto* offence = std::get_if<Offence>(&message.body)) {
+    OnComplaint(server, *offence, run, now_ms);
+    return Sequel::kNone;
+  }
+  // Digests of an earlier plan are by another key of the server.
+  if (message.envelope.plan_version != run.cluster->seats.plan().version) return Sequel::kNone;
+  if (run.pass->evaluating()) return Sequel::kNone;
+  const auto& report = std::get<AuditReport>(message.body);
+  if (Audits* audits = run.pass->audits()) audits->Take(server.incarnation, report);
+  return OnReported(report.batch, run, now_ms);
+}
+
+// A server that has not heard this life's key yet judges by another one; so a ticket is judged
+// here.
+void TrustPolicy::OnComplaint(const Member& server, const Offence& offence, const Run& run,
+                              int64_t now_ms) {
+  const Incarnation worker{offence.worker};
+  const Member* accused = run.cluster->roster.Find(worker);
+  if (accused == nullptr || accused->role != Role::kWorker) return;
+  if (run.cluster->loads.Unproven(server.incarnation)) return;
+  for (const LeaseKind kind : {LeaseKind::kTrain, LeaseKind::kEvaluate}) {
+    if (IsTicket(run.inputs.ticket_key.verify_key(), offence.ticket, worker, kind, offence.batch)) {
+      return;
+    }
+  }
+  const Offences::Accusers accusers = offences_.Complain(server.incarnation, worker, now_ms);
+  NoteOffence(worker,
+              fmt::format("{} ({}), says {}", Printable(offence.reason, kMostReason),
+                          NameOf(offence.batch), server.name),
+              Evidence{!accusers.empty(), accusers}, run, now_ms);
+}
+
+// A worker that is not in the roster has never got a ticket of this incarnation of the scheduler,
+// so no offence of it is noted.
+void TrustPolicy::NoteOffence(Incarnation worker, const std::string& reason,
+                              const Evidence& evidence, const Run& run, int64_t now_ms) {
+  const Member* member = run.cluster->roster.Find(worker);
+  if (member == nullptr || member->role != Role::kWorker) return;
+  run.out->Decide({event::kViolation,
+                   fmt::format("an offence: {} {}", member->name, reason),
+                   {{"worker", member->name}, {"why", reason}}},
+                  now_ms);
+  const bool counts =
+      evidence.counts && believed_.ByAnother(run.cluster->seats.plan().version, worker);
+  const Offences::Verdict verdict =
+      offences_.Note(worker, reason, counts, evidence.accusers, now_ms);
+  if (!verdict.excluded) return;
+  const std::vector<uint32_t> accusers(verdict.accusers.begin(), verdict.accusers.end());
+  Exclude(worker, fmt::format("has done what no honest worker does {} times", Offences::kMost),
+          true, accusers, run, now_ms);
+}
+
+// Also of one that has left: its key does not count any more.
+void TrustPolicy::Exclude(Incarnation worker, const std::string& why, bool and_its_key,
+                          const std::vector<uint32_t>& accusers, const Run& run, int64_t now_ms) {
+  if (and_its_key) run.out->Quarantine(worker, why, accusers);
+  const Member* member = run.cluster->roster.Find(worker);
+  if (member == nullptr) return;
+  run.out->Decide({event::kWorkerExcluded,
+                   fmt::format("{} {}{}: it is excluded{}", member->name, why,
+                               AccuserText(accusers, run.cluster->roster),
+                               and_its_key ? "" : ", but not its key: another member was honest"),
+                   {{"worker", member->name},
+                    {"why", why},
+                    {"accusers", accusers.size()},
+                    {"key_too", and_its_key}}},
+                  now_ms);
+  if (!run.inputs.keyed) {
+    excluded_.insert(member->name);
+    excluded_.insert(member->peer);
+  }
+  run.cluster->Drop(*member, false, why, run.pass->Return(worker), now_ms, run.out);
+}
+
+// Tells the audits of the pass who takes part. Workers that were waited for in vain too often are
+// not asked any more. The cost is of all members.
+void TrustPolicy::ShowMembers(const Run& run) const {
+  Audits* audits = run.pass->audits();
+  if (audits == nullptr || !audits->active()) return;
+  Audits::Members members;
+  members.servers = Witnesses(run);
+  members.batch_ms = run.cluster->roster.BatchMs();
+  members.basis = BasisOf(*run.cluster);
+  for (const Member* worker : run.cluster->roster.Of(Role::kWorker)) {
+    const auto missed = missed_.find(VoterOf(worker->incarnation, run));
+    if (missed != missed_.end() && missed->second >= kMostMissed) continue;
+    members.workers.push_back(worker->incarnation);
+  }
+  audits->Follow(std::move(members));
+}
+
+void TrustPolicy::ShowMembersIfChanged(const Run& run) const {
+  const Audits* audits = run.pass->audits();
+  if (audits != nullptr && audits->basis() != BasisOf(*run.cluster)) ShowMembers(run);
+}
+
+// A report tells of one batch. Ticks look at all of them.
+TrustPolicy::Sequel TrustPolicy::OnReported(const BatchId& batch, const Run& run, int64_t now_ms) {
+  if (!run.in_pass || run.pass->unconfirmed() == 0) return Sequel::kNone;
+  ShowMembersIfChanged(run);
+  return OnEnded(run.pass->EndAuditOf(batch, now_ms), run, now_ms);
+}
+
+TrustPolicy::Sequel TrustPolicy::Tick(const Run& run, int64_t now_ms) {
+  if (!run.in_pass || run.pass->unconfirmed() == 0) return Sequel::kNone;
+  if (now_ms - looked_ms_ < kLookMs) return Sequel::kNone;
+  looked_ms_ = now_ms;
+  ShowMembers(run);
+  return OnEnded(run.pass->EndAudits(now_ms), run, now_ms);
+}
+
+void TrustPolicy::Count(const Audits::Outcome& outcome) {
+  totals_.skipped += outcome.skipped;
+  totals_.undecided += outcome.undecided;
+  for (const Audits::Liar& liar : outcome.liars) totals_.liars.insert(liar.worker);
+  totals_.taken_back += outcome.take_back;
+  totals_.done += !outcome.skipped && !outcome.undecided;
+}
+
+// Returns whether others than before may be asked.
+bool TrustPolicy::CountMissed(const Audits::Outcome& outcome, const Run& run) {
+  bool others = false;
+  for (const Incarnation worker : outcome.missed) {
+    uint32_t& missed = missed_[VoterOf(worker, run)];
+    others |= missed < kMostMissed && missed + kMissed >= kMostMissed;
+    missed += kMissed;
+  }
+  for (const Incarnation worker : outcome.voted) {
+    const auto missed = missed_.find(VoterOf(worker, run));
+    if (missed == missed_.end() || missed->second == 0) continue;
+    others |= missed->second-- == kMostMissed;
+  }
+  return others;
+}
+
+TrustPolicy::Sequel TrustPolicy::OnEnded(const std::vector<Audits::Outcome>& ended, const Run& run,
+                                         int64_t now_ms) {
+  if (ended.empty()) return Sequel::kNone;
+  bool take_back = false, others_asked = false;
+  for (const Audits::Outcome& outcome : ended) {
+    take_back |= outcome.take_back;
+    Count(outcome);
+    others_asked |= CountMissed(outcome, run);
+    Show(outcome, run.out);
+    for (const Audits::Liar& liar : outcome.liars) {
+      const Member* member = run.cluster->roster.Find(liar.worker);
+      if (member != nullptr && member->role != Role::kWorker) continue;  // a server's word
+      // Its key goes into quarantine as well, unless another member of it was honest.
+      Exclude(liar.worker,
+              fmt::format("{} something else for {} than two others did",
+                          run.pass->evaluating() ? "predicted" : "sent", NameOf(outcome.batch)),
+              !liar.key_was_honest, {}, run, now_ms);
+    }
+  }
+  if (others_asked) ShowMembers(run);
+  if (!take_back) return Sequel::kProceed;
+  if (!run.pass->evaluating()) return Sequel::kTakeStepsBack;
+  const bool again = run.pass->EvaluateAgain(run.inputs);
+  run.out->Decide({event::kEvaluationRepeated,
+                   again ? "a worker has lied: the evaluation begins again"
+                         : "a worker has lied again: its last predictions stay in this evaluation",
+                   {{"again", again}}},
+                  now_ms);
+  return Sequel::kProceed;
+}
+
+}  // namespace dslide

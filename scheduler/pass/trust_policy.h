@@ -1,0 +1,115 @@
+// Which workers the scheduler trusts, and what it does about those that lie (sections 15 and 16 of
+// schema/PROTOCOL.md). It checks each report of a batch (report_check.h), has some batches trained
+// again (audits.h), judges the complaints of servers, and excludes workers (offences.h).
+//
+// Pure; used by the scheduler's thread only.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/wire/messages.h"
+#include "scheduler/base/outbox.h"
+#include "scheduler/base/run_inputs.h"
+#include "scheduler/members/offences.h"
+#include "scheduler/pass/audits.h"
+#include "scheduler/pass/pass.h"
+#include "scheduler/pass/report_check.h"
+#include "scheduler/plan/cluster.h"
+
+namespace dslide {
+
+// How the checks of counted batches by other workers have ended.
+struct TrustTotals {
+  uint64_t done = 0;       // a majority was found
+  uint64_t skipped = 0;    // nobody else has trained the batch
+  uint64_t undecided = 0;  // votes differed, and none had a majority
+  std::set<Incarnation> liars;
+  uint64_t taken_back = 0;  // of all of them: what was in the sums did not count
+};
+
+class TrustPolicy {
+ public:
+  // What the policy reads and changes of the run in a call.
+  struct Run {
+    const RunContext& inputs;
+    Cluster* cluster;
+    Pass* pass;
+    Outbox* out;
+    bool in_pass;  // no pass waits for a server
+  };
+  // What the caller has to do.
+  enum class Sequel {
+    kNone,
+    kProceed,        // batches may count for their steps now
+    kTakeStepsBack,  // steps that are not committed must not count
+  };
+
+  // Sets train.audit where it is left open. `keyed`: members have keys.
+  static void Resolve(bool keyed, TrainConfig* train);
+
+  // Whether a batch of the pass in progress was done as it is reported. If not, the batch is leased
+  // again, and the worker may be gone afterwards. `plan`: by which the batch ended. `weight`: of
+  // its samples together.
+  [[nodiscard]] bool Accepts(const BatchDone& done, Incarnation worker, const Plan& plan,
+                             double weight, const Run& run, int64_t now_ms);
+  // A batch of the pass was reported and accepted. All witnesses may have told of it before.
+  // Workers may be gone afterwards.
+  [[nodiscard]] Sequel OnReported(const BatchId& batch, const Run& run, int64_t now_ms);
+  // Whether a server tells with a message what workers have done.
+  static bool IsStatement(const Body& body);
+  // A server with a seat states what workers have done. REQUIRES IsStatement(message.body), and a
+  // message of this generation of plans. Workers may be gone afterwards.
+  [[nodiscard]] Sequel OnStatement(const Member& server, const Message& message, const Run& run,
+                                   int64_t now_ms);
+  // Looks at everything that time decides. Workers may be gone afterwards.
+  [[nodiscard]] Sequel Tick(const Run& run, int64_t now_ms);
+
+  // Whether nobody's reports were believed since the plan, of so many workers.
+  bool DoubtsAll(const Plan& plan, size_t workers) const {
+    return believed_.Nobodys(plan.version, workers);
+  }
+  // Whether a process was excluded from a run without keys. With keys, quarantine keeps it out.
+  bool HasExcluded(const std::string& name, const PeerId& peer) const {
+    return excluded_.contains(name) || excluded_.contains(peer);
+  }
+  // A worker's losses alone do not exclude it: servers have told them and may lie.
+  void Slow(Incarnation worker, int64_t now_ms) { offences_.Slow(worker, now_ms); }
+
+  const Offences& offences() const { return offences_; }
+  const TrustTotals& totals() const { return totals_; }
+
+ private:
+  // The basis of an offence: the scheduler's own observation, or the complaints of accusers.
+  struct Evidence {
+    bool counts = true;
+    Offences::Accusers accusers = {};
+  };
+
+  Evidence EvidenceOf(const ReportFault& fault, Incarnation worker, const Run& run, int64_t now_ms);
+  void OnComplaint(const Member& server, const Offence& offence, const Run& run, int64_t now_ms);
+  void NoteOffence(Incarnation worker, const std::string& reason, const Evidence& evidence,
+                   const Run& run, int64_t now_ms);
+  void Exclude(Incarnation worker, const std::string& why, bool and_its_key,
+               const std::vector<uint32_t>& accusers, const Run& run, int64_t now_ms);
+
+  void ShowMembers(const Run& run) const;
+  void ShowMembersIfChanged(const Run& run) const;
+  void Count(const Audits::Outcome& outcome);
+  bool CountMissed(const Audits::Outcome& outcome, const Run& run);
+  Sequel OnEnded(const std::vector<Audits::Outcome>& ended, const Run& run, int64_t now_ms);
+
+  Offences offences_;
+  Believed believed_;
+  std::set<std::string> excluded_;  // names and peer ids, if without keys
+  // By key, or incarnation where there are none: how often audits have waited in vain.
+  std::map<uint64_t, uint32_t> missed_;
+  TrustTotals totals_;
+  int64_t looked_ms_ = std::numeric_limits<int64_t>::min() / 2;  // at all audits
+};
+
+}  // namespace dslide
