@@ -1,4 +1,4 @@
-#include "tools/dslide/ledger/ledger_audit.h"
+#include "tools/dslide/ledger/ledger_check.h"
 #include "common/checkpoint/layout.h"
 #include "common/config/schedule.h"
 
@@ -11,7 +11,7 @@
 #include "common/base/random.h"
 #include "common/run/step.h"
 
-namespace dslide::ledger_audit_test {
+namespace dslide::ledger_check_test {
 namespace {
 
 constexpr uint64_t kTrainSamples = 95;  // the last batch is a short one
@@ -44,7 +44,7 @@ struct Run {
   std::vector<LedgerEntry> entries;
   CheckpointRecords records;
 
-  LedgerAudit Verify() const { return Audit(AccountOf(entries), records); }
+  LedgerCheck Verify() const { return CheckLedger(AccountOf(entries), records); }
 };
 
 class RunMaker {
@@ -166,13 +166,13 @@ TEST_CASE("runs with recoveries, finished or not, count every sample once") {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     const Run run = RunMaker(seed).Make(seed % 2 == 0 ? SIZE_MAX : 40 + seed % 30);
-    const LedgerAudit audit = run.Verify();
-    for (const std::string& problem : audit.problems) FAIL_CHECK(problem);
-    CHECK(audit.duplicated == 0);
-    CHECK(audit.missing == 0);
-    CHECK(audit.lacking == 0);
-    if (seed % 2 == 0) CHECK(audit.seen == Train().epochs * kTrainSamples);
-    CHECK(audit.clean());
+    const LedgerCheck check = run.Verify();
+    for (const std::string& problem : check.problems) FAIL_CHECK(problem);
+    CHECK(check.duplicated == 0);
+    CHECK(check.missing == 0);
+    CHECK(check.lacking == 0);
+    if (seed % 2 == 0) CHECK(check.seen == Train().epochs * kTrainSamples);
+    CHECK(check.clean());
   }
 }
 
@@ -183,10 +183,10 @@ TEST_CASE("batches that count since the last checkpoint are in none") {
   const uint64_t saved = std::get<LedgerCheckpointed>(run.entries.back()).batches;
   const LedgerAccount account = AccountOf(run.entries);
   const uint64_t counted = account.batches();
-  CHECK(Audit(account, std::nullopt).unsaved == counted);
+  CHECK(CheckLedger(account, std::nullopt).unsaved == counted);
   CheckpointRecords records;
   records.manifest.batches = saved - 2;
-  CHECK(Audit(account, records).unsaved == counted - (saved - 2));
+  CHECK(CheckLedger(account, records).unsaved == counted - (saved - 2));
 }
 
 TEST_CASE("a finished run that is opened for more epochs has not missed them") {
@@ -194,9 +194,9 @@ TEST_CASE("a finished run that is opened for more epochs has not missed them") {
   Config more = SmallConfig();
   more.train.epochs += 2;
   run.entries.push_back(LedgerOpened{{7}, FormatConfig(more), kTrainSamples, 0});
-  const LedgerAudit audit = run.Verify();
-  CHECK(audit.missing == 0);
-  CHECK(audit.clean());
+  const LedgerCheck check = run.Verify();
+  CHECK(check.missing == 0);
+  CHECK(check.clean());
 }
 
 TEST_CASE("a run that is opened for fewer epochs than it has trained keeps them") {
@@ -206,10 +206,10 @@ TEST_CASE("a run that is opened for fewer epochs than it has trained keeps them"
   fewer.train.epochs = 1;
   run.entries.push_back(LedgerOpened{{7}, FormatConfig(fewer), kTrainSamples, 0});
   run.entries.push_back(LedgerStopped{true});
-  const LedgerAudit audit = run.Verify();
-  for (const std::string& problem : audit.problems) FAIL_CHECK(problem);
-  CHECK(audit.seen == Train().epochs * kTrainSamples);
-  CHECK(audit.missing == 0);
+  const LedgerCheck check = run.Verify();
+  for (const std::string& problem : check.problems) FAIL_CHECK(problem);
+  CHECK(check.seen == Train().epochs * kTrainSamples);
+  CHECK(check.missing == 0);
 }
 
 TEST_CASE("of a run that is opened for fewer epochs those that never begin are forgotten") {
@@ -240,11 +240,11 @@ TEST_CASE("a batch that counts again in the surviving history is duplicated") {
   const auto counted = std::get<LedgerCounted>(run.entries[at]);
   run.entries.insert(run.entries.begin() + static_cast<ptrdiff_t>(at), counted);
   run.records.manifest.ledger_position++;
-  const LedgerAudit audit = run.Verify();
-  CHECK(audit.duplicated == counted.samples);
-  CHECK(audit.missing == 0);
-  CHECK(audit.seen == Train().epochs * kTrainSamples);
-  CHECK_FALSE(audit.clean());
+  const LedgerCheck check = run.Verify();
+  CHECK(check.duplicated == counted.samples);
+  CHECK(check.missing == 0);
+  CHECK(check.seen == Train().epochs * kTrainSamples);
+  CHECK_FALSE(check.clean());
 }
 
 TEST_CASE("what counted twice and was lost in a recovery is not duplicated") {
@@ -303,11 +303,11 @@ TEST_CASE("a batch that did not count is missing once its epoch is done") {
   const auto counted = std::get<LedgerCounted>(run.entries[at]);
   run.entries.erase(run.entries.begin() + static_cast<ptrdiff_t>(at));
   run.records.manifest.ledger_position--;
-  const LedgerAudit audit = run.Verify();
-  CHECK(audit.missing == counted.samples);
-  CHECK(audit.duplicated == 0);
-  CHECK(audit.seen == Train().epochs * kTrainSamples - counted.samples);
-  CHECK_FALSE(audit.clean());
+  const LedgerCheck check = run.Verify();
+  CHECK(check.missing == counted.samples);
+  CHECK(check.duplicated == 0);
+  CHECK(check.seen == Train().epochs * kTrainSamples - counted.samples);
+  CHECK_FALSE(check.clean());
 }
 
 TEST_CASE("a batch that a slot lacks the output part or the input part of is missing") {
@@ -318,11 +318,11 @@ TEST_CASE("a batch that a slot lacks the output part or the input part of is mis
       std::vector<uint64_t> words = set.words();
       words[0] ^= 1 << 9;  // the short batch of the first epoch
       set = BatchSet(words);
-      const LedgerAudit audit = run.Verify();
-      CHECK(audit.missing == 5);
-      CHECK(audit.lacking == 1);
-      CHECK(audit.duplicated == 0);
-      CHECK_FALSE(audit.clean());
+      const LedgerCheck check = run.Verify();
+      CHECK(check.missing == 5);
+      CHECK(check.lacking == 1);
+      CHECK(check.duplicated == 0);
+      CHECK_FALSE(check.clean());
     }
   }
 }
@@ -330,26 +330,26 @@ TEST_CASE("a batch that a slot lacks the output part or the input part of is mis
 TEST_CASE("slots without a record and with two are found") {
   Run run = Undisturbed();
   run.records.groups[1].slots = {{1}};
-  LedgerAudit audit = run.Verify();
-  CHECK(audit.missing == Train().epochs * kTrainSamples);
-  CHECK(audit.seen == 0);
-  CHECK(audit.problems[0].ends_with("has no record of slot 3"));
+  LedgerCheck check = run.Verify();
+  CHECK(check.missing == Train().epochs * kTrainSamples);
+  CHECK(check.seen == 0);
+  CHECK(check.problems[0].ends_with("has no record of slot 3"));
 
   run = Undisturbed();
   run.records.groups[1].slots.push_back({2});
-  audit = run.Verify();
-  CHECK(audit.duplicated == Train().epochs * kTrainSamples);
-  CHECK(audit.missing == 0);
-  CHECK(audit.problems[0].ends_with("has 2 records of slot 2"));
+  check = run.Verify();
+  CHECK(check.duplicated == Train().epochs * kTrainSamples);
+  CHECK(check.missing == 0);
+  CHECK(check.problems[0].ends_with("has 2 records of slot 2"));
 }
 
 TEST_CASE("a ledger that lost entries, and checkpoints that are not of the run, are found") {
   const auto problem_after = [](const std::function<void(Run*)>& change) {
     Run run = Undisturbed();
     change(&run);
-    const LedgerAudit audit = run.Verify();
-    CHECK_FALSE(audit.clean());
-    return audit.problems.empty() ? "" : audit.problems[0];
+    const LedgerCheck check = run.Verify();
+    CHECK_FALSE(check.clean());
+    return check.problems.empty() ? "" : check.problems[0];
   };
   CHECK(problem_after([](Run* run) {
           run->entries.resize(run->entries.size() - 3);
@@ -397,4 +397,4 @@ TEST_CASE("a run that goes on from an earlier run's checkpoint takes its account
 }
 
 }  // namespace
-}  // namespace dslide::ledger_audit_test
+}  // namespace dslide::ledger_check_test

@@ -14,7 +14,7 @@
 #include "scheduler/ledger/ledger.h"
 #include "tools/dslide/commands/command_table.h"
 #include "tools/dslide/commands/commands.h"
-#include "tools/dslide/ledger/ledger_audit.h"
+#include "tools/dslide/ledger/ledger_check.h"
 
 namespace dslide {
 namespace {
@@ -117,10 +117,10 @@ Result<std::optional<CheckpointRecords>> RecordsOf(const ParsedArguments& argume
   return std::optional(std::move(*records));
 }
 
-OrderedJson ToJson(const LedgerAccount& account, const LedgerAudit& audit) {
+OrderedJson ToJson(const LedgerAccount& account, const LedgerCheck& check) {
   OrderedJson epochs = OrderedJson::array();
-  for (size_t e = 0; e < audit.epochs.size(); ++e) {
-    const auto& count = audit.epochs[e];
+  for (size_t e = 0; e < check.epochs.size(); ++e) {
+    const auto& count = check.epochs[e];
     epochs.push_back({{"epoch", e},
                       {"done", e < account.epochs_done()},
                       {"seen", count.seen},
@@ -129,29 +129,29 @@ OrderedJson ToJson(const LedgerAccount& account, const LedgerAudit& audit) {
   }
   return {{"run", fmt::format("{:016x}", account.run().run.value)},
           {"finished", account.finished()},
-          {"seen", audit.seen},
-          {"duplicated", audit.duplicated},
-          {"missing", audit.missing},
+          {"seen", check.seen},
+          {"duplicated", check.duplicated},
+          {"missing", check.missing},
           {"epochs_done", account.epochs_done()},
           {"epochs", account.epochs()},
           {"train_samples", account.run().train_samples},
           {"batches", account.batches()},
           {"batches_to_go", account.batches_of_run() - account.batches()},
-          {"batches_in_no_checkpoint", audit.unsaved},
+          {"batches_in_no_checkpoint", check.unsaved},
           {"batches_inherited", account.inherited()},
           {"entries", account.entries()},
           {"generations", account.generations()},
           {"recoveries", account.recoveries()},
           {"checkpoints", account.checkpoints()},
-          {"checkpoint", audit.checkpoint},
-          {"batches_lacking", audit.lacking},
+          {"checkpoint", check.checkpoint},
+          {"batches_lacking", check.lacking},
           {"per_epoch", std::move(epochs)},
-          {"problems", audit.problems}};
+          {"problems", check.problems}};
 }
 
-void Print(const LedgerAccount& account, const LedgerAudit& audit) {
-  fmt::print("seen        {}\nduplicated  {}\nmissing     {}\n", audit.seen, audit.duplicated,
-             audit.missing);
+void Print(const LedgerAccount& account, const LedgerCheck& check) {
+  fmt::print("seen        {}\nduplicated  {}\nmissing     {}\n", check.seen, check.duplicated,
+             check.missing);
   if (!account.finished()) {
     fmt::print("unfinished, {} to go\n",
                Plural(account.batches_of_run() - account.batches(), "batch", "batches"));
@@ -165,24 +165,24 @@ void Print(const LedgerAccount& account, const LedgerAudit& audit) {
   };
   fmt::print("batches     {} of {} count{}{}\n", account.batches(), account.batches_of_run(),
              part(account.inherited(), "from an earlier run"),
-             part(audit.unsaved, "in no checkpoint"));
+             part(check.unsaved, "in no checkpoint"));
   fmt::print("generations {} of plans, {}\n", account.generations(),
              Plural(account.recoveries(), "recovery", "recoveries"));
-  fmt::print("checkpoint  {}\n", audit.checkpoint.empty()
+  fmt::print("checkpoint  {}\n", check.checkpoint.empty()
                                      ? "none; the servers' records were not compared"
                                      : fmt::format("{}, batches that lack a part on a server: {}",
-                                                   audit.checkpoint, audit.lacking));
+                                                   check.checkpoint, check.lacking));
   // A line for those in a row that are alike, and none for those that have not begun.
-  for (size_t e = 0, end = 0; e < audit.epochs.size(); e = end) {
-    const auto& count = audit.epochs[e];
-    while (end < audit.epochs.size() && audit.epochs[end] == count) ++end;
+  for (size_t e = 0, end = 0; e < check.epochs.size(); e = end) {
+    const auto& count = check.epochs[e];
+    while (end < check.epochs.size() && check.epochs[end] == count) ++end;
     if (count == LedgerAccount::EpochCount()) continue;
     const std::string which =
         end - e == 1 ? fmt::format("{}", e + 1) : fmt::format("{}-{}, each", e + 1, end);
     fmt::print("{} {:<5} seen {} duplicated {} missing {}\n", is_stream ? "segment" : "epoch",
                which, count.seen, count.duplicated, count.missing);
   }
-  for (const std::string& problem : audit.problems) fmt::print("problem     {}\n", problem);
+  for (const std::string& problem : check.problems) fmt::print("problem     {}\n", problem);
 }
 
 Status VerifyLedger(const ParsedArguments& arguments) {
@@ -194,16 +194,16 @@ Status VerifyLedger(const ParsedArguments& arguments) {
   // Again, because a running scheduler may have written a checkpoint meanwhile.
   account = Recount(directory);
   DSLIDE_RETURN_IF_ERROR(account);
-  const LedgerAudit audit = Audit(*account, *records);
+  const LedgerCheck check = CheckLedger(*account, *records);
   if (arguments.Has("json")) {
-    fmt::print("{}\n", ToJson(*account, audit).dump());
+    fmt::print("{}\n", ToJson(*account, check).dump());
   } else {
-    Print(*account, audit);
+    Print(*account, check);
   }
-  if (audit.clean()) return {};
+  if (check.clean()) return {};
   return Failed(fmt::format("{}: {} duplicated, {} missing, {}", directory,
-                            Plural(audit.duplicated, "sample"), audit.missing,
-                            Plural(audit.problems.size(), "problem")));
+                            Plural(check.duplicated, "sample"), check.missing,
+                            Plural(check.problems.size(), "problem")));
 }
 
 OrderedJson ToJson(const Contributions& contributions) {

@@ -1,4 +1,4 @@
-#include "tools/dslide/ledger/ledger_audit.h"
+#include "tools/dslide/ledger/ledger_check.h"
 
 #include <fmt/core.h>
 
@@ -16,18 +16,18 @@ using Group = AppliedBatches::Group;
 
 constexpr size_t kMaxListed = 20;  // more would not help
 
-class RecordsAudit {
+class RecordsCheck {
  public:
-  RecordsAudit(const LedgerAccount& account, const CheckpointRecords& records, LedgerAudit* audit)
+  RecordsCheck(const LedgerAccount& account, const CheckpointRecords& records, LedgerCheck* check)
       : account_(account),
         records_(records),
         manifest_(records.manifest),
         train_(account.config().train),
         train_samples_(account.run().train_samples),
-        audit_(audit) {}
+        check_(check) {}
 
   void Run() {
-    audit_->checkpoint = manifest_.name;
+    check_->checkpoint = manifest_.name;
     if (!Fits()) return;
     CheckSlots();
     CheckBatchesOfRun();
@@ -110,12 +110,12 @@ class RecordsAudit {
     const uint64_t number = BatchNumber(batch, train_, train_samples_);
     const uint64_t samples = account_.SamplesOf(batch);
     const bool counts = account_.Counts(batch);
-    LedgerAccount::EpochCount& epoch = audit_->epochs[batch.epoch];
+    LedgerAccount::EpochCount& epoch = check_->epochs[batch.epoch];
     const bool lacks = !complete_ || std::any_of(records_.groups.begin(), records_.groups.end(),
                                                  [&](const Group& g) { return Lacks(g, number); });
     if (!counts) Problem(fmt::format("counts {}, the ledger does not", Name(batch)));
     if (lacks && complete_) Problem(fmt::format("lacks a part of {} in some slot", Name(batch)));
-    if (lacks) audit_->lacking++;
+    if (lacks) check_->lacking++;
     if (lacks && counts) {
       epoch.seen -= samples;
       epoch.missing += samples;
@@ -148,8 +148,8 @@ class RecordsAudit {
   }
 
   void Problem(const std::string& what) {
-    if (audit_->problems.size() < kMaxListed) {
-      audit_->problems.push_back(fmt::format("checkpoint {}: {}", manifest_.name, what));
+    if (check_->problems.size() < kMaxListed) {
+      check_->problems.push_back(fmt::format("checkpoint {}: {}", manifest_.name, what));
     }
   }
 
@@ -158,36 +158,37 @@ class RecordsAudit {
   const Manifest& manifest_;
   const TrainConfig& train_;
   uint64_t train_samples_;
-  LedgerAudit* audit_;
+  LedgerCheck* check_;
   bool complete_ = true;                           // every slot has a record
   std::vector<std::vector<const Group*>> groups_;  // of each slot in several groups
 };
 
 }  // namespace
 
-LedgerAudit Audit(const LedgerAccount& account, const std::optional<CheckpointRecords>& records) {
-  LedgerAudit audit;
-  audit.epochs = account.Epochs();
-  audit.problems = account.problems();
+LedgerCheck CheckLedger(const LedgerAccount& account,
+                        const std::optional<CheckpointRecords>& records) {
+  LedgerCheck check;
+  check.epochs = account.Epochs();
+  check.problems = account.problems();
   // Samples can be missing only in the epochs that are done, or in all of a finished run.
   const TrainConfig& train = account.config().train;
-  const size_t wanted = train.open_vocabulary ? audit.epochs.size() : train.epochs;
+  const size_t wanted = train.open_vocabulary ? check.epochs.size() : train.epochs;
   const size_t due =
       account.finished() ? std::max<size_t>(wanted, account.epochs_done()) : account.epochs_done();
-  for (size_t e = due; e < audit.epochs.size(); ++e) audit.epochs[e].missing = 0;
+  for (size_t e = due; e < check.epochs.size(); ++e) check.epochs[e].missing = 0;
   if (records) {
-    RecordsAudit(account, *records, &audit).Run();
+    RecordsCheck(account, *records, &check).Run();
   } else if (account.finished()) {
-    audit.problems.push_back("there is no checkpoint of a finished run");
+    check.problems.push_back("there is no checkpoint of a finished run");
   }
   const uint64_t saved = records ? records->manifest.batches : 0;
-  audit.unsaved = account.batches() - std::min(account.batches(), saved);
-  for (const LedgerAccount::EpochCount& epoch : audit.epochs) {
-    audit.seen += epoch.seen;
-    audit.duplicated += epoch.duplicated;
-    audit.missing += epoch.missing;
+  check.unsaved = account.batches() - std::min(account.batches(), saved);
+  for (const LedgerAccount::EpochCount& epoch : check.epochs) {
+    check.seen += epoch.seen;
+    check.duplicated += epoch.duplicated;
+    check.missing += epoch.missing;
   }
-  return audit;
+  return check;
 }
 
 }  // namespace dslide

@@ -22,7 +22,7 @@ struct CheckpointRecords {
 // Reads the records of a checkpoint's directory. Errors (kBadInput) name the file or the shard.
 Result<CheckpointRecords> ReadCheckpointRecords(const std::string& directory);
 
-struct LedgerAudit {
+struct LedgerCheck {
   std::vector<LedgerAccount::EpochCount> epochs;  // [train.epochs], all findings together
   uint64_t seen = 0;                              // over all epochs, in samples
   uint64_t duplicated = 0;
@@ -38,6 +38,7 @@ struct LedgerAudit {
 // A sample is duplicated if its batch counts twice in the surviving history, or if a slot is in two
 // servers' records and both include the batch. It is missing if its batch does not count, or if it
 // counts in the checkpoint but a slot's record lacks its output part or its input part.
-LedgerAudit Audit(const LedgerAccount& account, const std::optional<CheckpointRecords>& records);
+LedgerCheck CheckLedger(const LedgerAccount& account,
+                        const std::optional<CheckpointRecords>& records);
 
 }  // namespace dslide

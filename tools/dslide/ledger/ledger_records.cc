@@ -3,7 +3,7 @@
 #include "server/executor/state/executor_record.h"
 #include "server/storage/row_database.h"
 #include "server/storage/stored_keys.h"
-#include "tools/dslide/ledger/ledger_audit.h"
+#include "tools/dslide/ledger/ledger_check.h"
 
 namespace dslide {
 namespace {
