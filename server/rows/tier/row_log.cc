@@ -165,9 +165,9 @@ void RowLog::BeginReads() {
 
 void RowLog::Scan(uint32_t slot, uint32_t count, uint8_t* to) {
   while (free_scans_.empty()) Await(true);
-  const uint32_t ticket = free_scans_.back();
+  const uint32_t index = free_scans_.back();
   free_scans_.pop_back();
-  file_->Add({ticket, false, to, count * record_bytes_, OffsetOf(slot)});
+  file_->Add({index, false, to, count * record_bytes_, OffsetOf(slot)});
 }
 
 void RowLog::AwaitScans() {
@@ -175,17 +175,17 @@ void RowLog::AwaitScans() {
 }
 
 void RowLog::Await(bool wait) {
-  for (const uint32_t ticket : file_->Await(wait)) {
-    if (ticket >= kFirstRead) {
-      const uint32_t buffer = ticket - kFirstRead;
+  for (const uint32_t index : file_->Await(wait)) {
+    if (index >= kFirstRead) {
+      const uint32_t buffer = index - kFirstRead;
       owner_->Arrive(place_of_[buffer], ReadBuffer(buffer));
       free_reads_.push_back(buffer);
-    } else if (ticket >= kFirstScan) {
-      free_scans_.push_back(ticket);
-    } else if (ticket == kCleaner) {
+    } else if (index >= kFirstScan) {
+      free_scans_.push_back(index);
+    } else if (index == kCleaner) {
       clean_read_ = true;
     } else {
-      const uint32_t extent = std::exchange(writers_[ticket].extent, kNone);
+      const uint32_t extent = std::exchange(writers_[index].extent, kNone);
       state_[extent] = State::kFull;
       FreeIfEmpty(extent);
     }

@@ -86,7 +86,7 @@ class RowLog {
   static constexpr uint32_t kScans = 96;      // in flight
   static constexpr uint32_t kReserve = 2;     // extents for what cleaning stores again
   static constexpr uint32_t kCleanAhead = 4;  // free extents at which the next one is read
-  // Tickets of transfers: writers, the cleaner, scans, and reads by their buffer.
+  // Indices of transfers: writers, the cleaner, scans, and reads by their buffer.
   static constexpr uint32_t kCleaner = kWriters;
   static constexpr uint32_t kFirstScan = kCleaner + 1;
   static constexpr uint32_t kFirstRead = kFirstScan + kScans;
@@ -132,7 +132,7 @@ class RowLog {
     uint32_t slot, place;
   };
   std::deque<Waiting> waiting_;       // reads that have no buffer yet
-  std::vector<uint32_t> free_scans_;  // tickets
+  std::vector<uint32_t> free_scans_;  // indices
 
   std::unique_ptr<TierFile> file_;  // last: it ends what is in flight before the buffers go
 };

@@ -111,8 +111,8 @@ void TierFile::Grow(uint64_t bytes) {
 }
 
 void TierFile::Add(const Transfer& transfer) {
-  DSLIDE_CHECK(transfer.ticket < kTransfers && transfer.offset + transfer.bytes <= bytes_);
-  transfers_[transfer.ticket] = transfer;
+  DSLIDE_CHECK(transfer.index < kTransfers && transfer.offset + transfer.bytes <= bytes_);
+  transfers_[transfer.index] = transfer;
   io_->Add(transfer);
   ++added_;
   ++in_flight_;
@@ -130,15 +130,15 @@ std::span<const uint32_t> TierFile::Await(bool wait) {
   done_.clear();
   io_->Collect(wait, &outcomes_);
   in_flight_ -= static_cast<uint32_t>(outcomes_.size());
-  for (const auto& [ticket, result] : outcomes_) {
-    const Transfer& transfer = transfers_[ticket];
+  for (const auto& [index, result] : outcomes_) {
+    const Transfer& transfer = transfers_[index];
     // A ring may have been interrupted, or lack memory: once more, by itself.
     if (result == static_cast<int64_t>(transfer.bytes)) {
       Check(transfer, result);
     } else {
       Repeat(transfer);
     }
-    done_.push_back(ticket);
+    done_.push_back(index);
   }
   return done_;
 }

@@ -25,14 +25,14 @@ namespace dslide {
 class TierIo {
  public:
   struct Transfer {
-    uint32_t ticket;  // comes back when it has ended
+    uint32_t index;  // comes back when it has ended
     bool write;
     uint8_t* data;
     size_t bytes;
     uint64_t offset;
   };
   struct Outcome {
-    uint32_t ticket;
+    uint32_t index;
     int64_t result;  // bytes, or -errno
   };
   virtual ~TierIo() = default;
@@ -62,7 +62,7 @@ class TierFile {
   };
 
   using Transfer = TierIo::Transfer;
-  static constexpr uint32_t kTransfers = 256;  // in flight at most; tickets are below it
+  static constexpr uint32_t kTransfers = 256;  // in flight at most; indices are below it
 
   // The error names the directory, or what is lacking.
   static Result<std::unique_ptr<TierFile>> Create(const Options& options);
@@ -74,12 +74,12 @@ class TierFile {
   void Grow(uint64_t bytes);
 
   // Begins with the next Submit() or Await(). Data, bytes and offset are multiples of kSector.
-  // REQUIRES that the ticket is in no transfer, and that what it writes was not read or written
+  // REQUIRES that the index is in no transfer, and that what it writes was not read or written
   // since then by another one in flight.
   void Add(const Transfer& transfer);
   void Submit();
   uint32_t in_flight() const { return in_flight_; }
-  // The tickets of transfers that have ended; with `wait` at least one. Valid until the next call.
+  // The indices of transfers that have ended; with `wait` at least one. Valid until the next call.
   // REQUIRES of `wait` in_flight() > 0.
   std::span<const uint32_t> Await(bool wait);
 
@@ -102,7 +102,7 @@ class TierFile {
   size_t extent_bytes_;
   Failure failure_;
   uint64_t bytes_ = 0;
-  std::vector<Transfer> transfers_;  // [tickets]
+  std::vector<Transfer> transfers_;  // [kTransfers]
   std::unique_ptr<TierIo> io_;
   uint32_t added_ = 0;  // since the last Submit()
   uint32_t in_flight_ = 0;

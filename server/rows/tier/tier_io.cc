@@ -44,7 +44,7 @@ class Ring : public TierIo {
     } else {
       io_uring_prep_read(entry, fd_, t.data, bytes, t.offset);
     }
-    io_uring_sqe_set_data64(entry, t.ticket);
+    io_uring_sqe_set_data64(entry, t.index);
   }
 
   void Submit() override {
@@ -134,7 +134,7 @@ class Threads : public TierIo {
       const Transfer transfer = waiting_.front();
       waiting_.pop_front();
       lock.unlock();
-      const Outcome outcome{transfer.ticket, Do(transfer)};
+      const Outcome outcome{transfer.index, Do(transfer)};
       lock.lock();
       outcomes_.push_back(outcome);
       if (outcomes_.size() == 1) done_.notify_one();

@@ -26,34 +26,34 @@ std::unique_ptr<TierFile> Open(bool ring, TierFile::Failure failure = {}) {
   return *std::move(file);
 }
 
-TEST_CASE("a tier file: as many transfers as there are tickets, in any order") {
+TEST_CASE("a tier file: as many transfers as there are indices, in any order") {
   for (const bool ring : {true, false}) {
     const std::unique_ptr<TierFile> file = Open(ring);
     constexpr uint32_t kBlocks = 5000;
     file->Grow(kBlocks * kBlock);
     CHECK(file->bytes() == kBlocks * kBlock);
     const TierFile::Aligned buffers = TierFile::Allocate(TierFile::kTransfers * kBlock);
-    const auto buffer = [&](uint32_t ticket) { return buffers.get() + ticket * kBlock; };
+    const auto buffer = [&](uint32_t index) { return buffers.get() + index * kBlock; };
     std::vector<uint32_t> free;
-    for (uint32_t ticket = 0; ticket < TierFile::kTransfers; ++ticket) free.push_back(ticket);
+    for (uint32_t index = 0; index < TierFile::kTransfers; ++index) free.push_back(index);
     std::vector<uint32_t> block_of(TierFile::kTransfers);
     uint32_t ended = 0, differ = 0;
     const auto value_of = [](uint32_t block) { return static_cast<uint8_t>(block * 37 % 251); };
     for (const bool write : {true, false}) {
       const auto await = [&] {
-        for (const uint32_t ticket : file->Await(true)) {
-          differ += !write && buffer(ticket)[599] != value_of(block_of[ticket]);
-          free.push_back(ticket);
+        for (const uint32_t index : file->Await(true)) {
+          differ += !write && buffer(index)[599] != value_of(block_of[index]);
+          free.push_back(index);
           ++ended;
         }
       };
       for (uint32_t n = 0; n < kBlocks; ++n) {
         while (free.empty()) await();
-        const uint32_t ticket = free.back(), block = n * 7 % kBlocks;
+        const uint32_t index = free.back(), block = n * 7 % kBlocks;
         free.pop_back();
-        block_of[ticket] = block;
-        std::memset(buffer(ticket), write ? value_of(block) : 255, kBlock);
-        file->Add({ticket, write, buffer(ticket), kBlock, uint64_t{block} * kBlock});
+        block_of[index] = block;
+        std::memset(buffer(index), write ? value_of(block) : 255, kBlock);
+        file->Add({index, write, buffer(index), kBlock, uint64_t{block} * kBlock});
       }
       while (file->in_flight() > 0) await();
     }
