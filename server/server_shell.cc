@@ -299,13 +299,13 @@ void ServerShell::CollectFromExecutors() {
     if (!outcome) break;
     Apply(core_.HandleOutcome(std::move(*outcome), clock_.Micros()));
   }
-  if (saved && saved->done.error.empty() && saved->ticket == saving_.ticket &&
+  if (saved && saved->done.error.empty() && saved->job_id == saving_.job_id &&
       IsCheckpointName(saving_.name)) {
     hook_.Offer(saving_.directory, {"DSLIDE_SHARD=" + saving_.directory + "/" + saving_.shard});
   }
   if (saved && saved->done.error.empty()) disk_ = saved->disk;
   if (!saved) return;
-  Apply(core_.HandleSaved(saved->ticket, std::move(saved->done), clock_.Millis(), saved->lost));
+  Apply(core_.HandleSaved(saved->job_id, std::move(saved->done), clock_.Millis(), saved->lost));
 }
 
 void ServerShell::Send(const Message& message) {
@@ -369,7 +369,7 @@ void ServerShell::Apply(ServerCore::Effects effects) {
   if (pool_) pool_->SetPlanVersion(core_.plan_version());
   for (ServerWork& work : effects.work) {
     DSLIDE_CHECK(pool_);
-    pool_->Submit(work.ticket, std::move(work.job));
+    pool_->Submit(work.job_id, std::move(work.job));
   }
   if (effects.exit) exit_ = effects.exit;
 }

@@ -17,9 +17,9 @@ std::shared_ptr<CheckpointSource> SourceOf(const ServerLoad& load) {
 }  // namespace
 
 ServerStorage::ServerStorage(const ServerLoad& load, CheckpointStore::Place place)
-    : load_ticket_(load.ticket), source_(SourceOf(load)), place_(std::move(place)) {}
+    : load_job_id_(load.job_id), source_(SourceOf(load)), place_(std::move(place)) {}
 
-void ServerStorage::StartLoad(ExecutorPool* pool) { pool->Submit(load_ticket_, LoadJob{source_}); }
+void ServerStorage::StartLoad(ExecutorPool* pool) { pool->Submit(load_job_id_, LoadJob{source_}); }
 
 void ServerStorage::CancelLoad() {
   if (source_) source_->Cancel();
@@ -31,9 +31,9 @@ void ServerStorage::StartSave(const ServerSave& save, ExecutorPool* pool) {
     store_ = std::make_unique<CheckpointStore>(place_, base);
   }
   // The store comes first, so that it has the save before the first row of it.
-  store_->Begin({save.ticket, save.name, save.directory, save.shard, save.keep, save.slots,
+  store_->Begin({save.job_id, save.name, save.directory, save.shard, save.keep, save.slots,
                  pool->size(), save.rows});
-  pool->Submit(save.ticket, MarkJob{store_.get(), save.committed});
+  pool->Submit(save.job_id, MarkJob{store_.get(), save.committed});
 }
 
 void ServerStorage::GiveUp(const Error& why) {

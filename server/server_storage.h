@@ -36,7 +36,7 @@ class ServerStorage {
   int fd() const { return store_ ? store_->fd() : -1; }
 
  private:
-  const uint64_t load_ticket_;
+  const uint64_t load_job_id_;
   const std::shared_ptr<CheckpointSource> source_;  // null: initial weights
   CheckpointStore::Place place_;
   std::unique_ptr<CheckpointStore> store_;  // null: nothing was saved yet

@@ -18,7 +18,7 @@
 
 namespace dslide {
 
-// Start executors for these slots in place of the present ones, and fill them, under this ticket.
+// Start executors for these slots in place of the present ones, and fill them, with this id.
 struct ServerLoad {
   std::string server;  // its name and incarnation, for its own files
   Config config;
@@ -29,10 +29,10 @@ struct ServerLoad {
   uint64_t row_bytes = 0;                  // and rows in all executors; 0: no limit
   std::string tier_directory = {};         // for files of rows above that limit
   uint64_t tier_bytes = 0;                 // that all of them may take
-  uint64_t ticket;
+  uint64_t job_id;
 };
 
-// Begin a checkpoint in the store, then give the executors a MarkJob under this ticket. The store's
+// Begin a checkpoint in the store, then give the executors a MarkJob with this id. The store's
 // outcome goes to ServerCore::HandleSaved(), after all outcomes of executors that came before it.
 struct ServerSave {
   std::string name;
@@ -42,12 +42,12 @@ struct ServerSave {
   std::vector<SlotId> slots;          // this server's, ascending
   uint64_t rows = 0;                  // of both layers, in these
   std::optional<uint64_t> committed;  // synchronous training: the steps that it has to hold
-  uint64_t ticket;
+  uint64_t job_id;
 };
 
 // A job for all executors, behind all earlier jobs.
 struct ServerWork {
-  uint64_t ticket;
+  uint64_t job_id;
   ExecutorJob job;
 
   // A request's content and sender; null: another kind of job.

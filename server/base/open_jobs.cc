@@ -12,14 +12,14 @@ void OpenJobs::SetExecutors(uint32_t executors) {
 }
 
 uint64_t OpenJobs::Open(JobPurpose purpose) {
-  const uint64_t ticket = next_ticket_++;
-  open_.try_emplace(ticket, Entry{std::move(purpose),
+  const uint64_t job_id = next_id_++;
+  open_.try_emplace(job_id, Entry{std::move(purpose),
                                   std::vector<std::optional<JobReply>>(executors_), executors_});
-  return ticket;
+  return job_id;
 }
 
 std::optional<OpenJobs::Finished> OpenJobs::Add(ExecutorPool::Outcome outcome) {
-  const auto found = open_.find(outcome.ticket);
+  const auto found = open_.find(outcome.job_id);
   if (found == open_.end()) return std::nullopt;
   Entry& entry = found->second;
   DSLIDE_CHECK(!entry.parts.at(outcome.executor));
@@ -34,8 +34,8 @@ std::optional<OpenJobs::Finished> OpenJobs::Add(ExecutorPool::Outcome outcome) {
 void OpenJobs::CheckInvariants() const {
   DSLIDE_CHECK(executors_ > 0);
   if (open_.empty()) return;
-  const auto& [ticket, newest] = *open_.rbegin();
-  DSLIDE_CHECK(ticket < next_ticket_);
+  const auto& [job_id, newest] = *open_.rbegin();
+  DSLIDE_CHECK(job_id < next_id_);
   DSLIDE_CHECK(newest.missing > 0 && newest.missing <= executors_);
 }
 

@@ -1,9 +1,9 @@
 // The jobs that a server's executors have before them, and the parts of each result so far.
 //
-// A job goes to all executors. Its ticket names it in their outcomes. Tickets ascend and never
+// A job goes to all executors. Its id names it in their outcomes. Ids ascend and never
 // repeat, so the outcome of a job that was forgotten is recognised and dropped.
 //
-// Invariants: an open job lacks the part of at least one executor; tickets are below the next one.
+// Invariants: an open job lacks the part of at least one executor; ids are below the next one.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +78,7 @@ class OpenJobs {
   void SetExecutors(uint32_t executors);
   void Forget() { open_.clear(); }
 
-  // The job's ticket.
+  // The job's id.
   uint64_t Open(JobPurpose purpose);
 
   // Adds an executor's part. The purpose and all parts of the job, if this was the last one. The
@@ -96,7 +96,7 @@ class OpenJobs {
   };
 
   uint32_t executors_ = 1;
-  uint64_t next_ticket_ = 1;
+  uint64_t next_id_ = 1;
   std::map<uint64_t, Entry> open_;
 };
 

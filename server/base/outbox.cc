@@ -58,14 +58,14 @@ void ServerOutbox::Submit(SlotJob job) {
 
 void ServerOutbox::Load(ServerLoad load) {
   jobs_.SetExecutors(static_cast<uint32_t>(load.slots.size()));
-  load.ticket = jobs_.Open(SlotLoading{});
+  load.job_id = jobs_.Open(SlotLoading{});
   effects_.load = std::move(load);
 }
 
 uint64_t ServerOutbox::Save(ServerSave save) {
-  save.ticket = jobs_.Open(SnapshotMarking{});
+  save.job_id = jobs_.Open(SnapshotMarking{});
   effects_.save = std::move(save);
-  return effects_.save->ticket;
+  return effects_.save->job_id;
 }
 
 void ServerOutbox::ForgetJobs() {

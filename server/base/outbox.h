@@ -1,5 +1,5 @@
 // Collects the effects of one call of a ServerCore and its parts, in their order. Numbers the
-// messages and opens the jobs' tickets.
+// messages and opens the jobs.
 //
 // The core owns it and hands it to its parts in each call.
 #pragma once
@@ -49,10 +49,10 @@ class ServerOutbox {
   // A request from a peer, in its present round.
   void Submit(PeerRequest request);
   void Submit(SlotJob job);
-  // Replaces the executors; later jobs are for the new ones. Fills in the ticket. REQUIRES
+  // Replaces the executors; later jobs are for the new ones. Fills in the job's id. REQUIRES
   // ForgetJobs() before.
   void Load(ServerLoad load);
-  // Fills in the ticket, which it returns: of the executors' marks, and of the save's outcome.
+  // Fills in the job's id, which it returns: of the executors' marks, and of the save's outcome.
   uint64_t Save(ServerSave save);
   // The outcome of the save in progress will be this error. REQUIRES that no executor puts rows.
   void GiveUpSave(Error why) { effects_.give_up_save = std::move(why); }

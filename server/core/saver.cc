@@ -43,8 +43,8 @@ void Saver::Start(CheckpointRequest request, const ServerSeat& seat,
   save.slots = seat.OwnSlots();
   save.rows = seat.OwnRows();
   if (IsSynchronous(seat.config.train)) save.committed = committed;
-  const uint64_t ticket = out->Save(std::move(save));
-  saving_ = Saving{std::move(request), ticket, 0, std::nullopt};
+  const uint64_t job_id = out->Save(std::move(save));
+  saving_ = Saving{std::move(request), job_id, 0, std::nullopt};
 }
 
 void Saver::OnMarked(const std::vector<JobReply>& parts, ServerOutbox* out) {
@@ -65,9 +65,9 @@ void Saver::OnDropped(ServerOutbox* out) {
   out->GiveUpSave(*saving_->mark_failed);
 }
 
-bool Saver::Take(uint64_t ticket, CheckpointDone done, bool lost, const ServerSeat& seat,
+bool Saver::Take(uint64_t job_id, CheckpointDone done, bool lost, const ServerSeat& seat,
                  ServerOutbox* out) {
-  if (!saving_ || saving_->ticket != ticket) return false;
+  if (!saving_ || saving_->job_id != job_id) return false;
   done.name = saving_->request.name;
   done.shard = ShardName(seat.plan.version, *seat.index);
   done.stall_us = saving_->stall_us;

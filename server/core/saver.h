@@ -39,7 +39,7 @@ class Saver {
   void OnDropped(ServerOutbox* out);
   // The outcome of a ServerSave; `lost`: after an error the store has no rows any more. False: of
   // another one.
-  bool Take(uint64_t ticket, CheckpointDone done, bool lost, const ServerSeat& seat,
+  bool Take(uint64_t job_id, CheckpointDone done, bool lost, const ServerSeat& seat,
             ServerOutbox* out);
   // The slots have changed: the last checkpoint is of other ones.
   void ForgetLast() { last_ = CheckpointDone(); }
@@ -65,7 +65,7 @@ class Saver {
  private:
   struct Saving {
     CheckpointRequest request;
-    uint64_t ticket;
+    uint64_t job_id;
     uint32_t stall_us = 0;             // the longest that an executor stood still for its mark
     std::optional<Error> mark_failed;  // why it is given up
   };

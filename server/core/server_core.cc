@@ -197,11 +197,11 @@ void ServerCore::OnSlotMoved(const SlotJob& job, const std::vector<JobReply>& pa
   }
 }
 
-ServerCore::Effects ServerCore::HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms,
+ServerCore::Effects ServerCore::HandleSaved(uint64_t job_id, CheckpointDone done, int64_t now_ms,
                                             bool lost) {
   if (!generation_) return Drain();
   Saver& saver = generation_->saver;
-  const bool taken = saver.Take(ticket, std::move(done), lost, generation_->seat, &out_);
+  const bool taken = saver.Take(job_id, std::move(done), lost, generation_->seat, &out_);
   if (taken && !saver.orphaned()) FollowNextPlan(now_ms);
   return Drain();
 }

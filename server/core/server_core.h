@@ -72,7 +72,7 @@ class ServerCore {
   Effects HandleMalformed(const PeerId& peer, const Error& error, int64_t now_ms);
   // The outcome of Effects::save: all fields but the name and the shard, or an error.
   // `lost`: with an error that is not to be retried: the store has no rows any more.
-  Effects HandleSaved(uint64_t ticket, CheckpointDone done, int64_t now_ms, bool lost = true);
+  Effects HandleSaved(uint64_t job_id, CheckpointDone done, int64_t now_ms, bool lost = true);
   // SIGTERM: leave once others have its slots, or, if nobody can take them, after a checkpoint of
   // the cluster, or at once if there is nothing to save. A second call: at once.
   Effects RequestStop(int64_t now_ms);

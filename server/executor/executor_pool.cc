@@ -33,18 +33,18 @@ ExecutorPool::~ExecutorPool() {
   for (const auto& lane : lanes_) lane->tasks.CloseAndDrop();
 }
 
-void ExecutorPool::Submit(uint64_t ticket, Job job) {
-  backlog_.Add({ticket, std::move(job), nullptr});
+void ExecutorPool::Submit(uint64_t job_id, Job job) {
+  backlog_.Add({job_id, std::move(job), nullptr});
   Advance();
 }
 
-void ExecutorPool::Submit(uint64_t ticket, ExecutorJob job) {
+void ExecutorPool::Submit(uint64_t job_id, ExecutorJob job) {
   const auto* request = std::get_if<RequestJob>(&job);
   std::shared_ptr<const Body> body = request == nullptr ? nullptr : request->body;
   auto run = [this, job = std::move(job)](Executor& executor) {
     return RunJob(job, plan_version_, &executor);
   };
-  backlog_.Add({ticket, std::move(run), std::move(body)});
+  backlog_.Add({job_id, std::move(run), std::move(body)});
   Advance();
 }
 
@@ -121,7 +121,7 @@ void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
     }
     JobReply part = executor ? DoJob(task->job, *executor) : JobReply(Failed(failure));
     // The backlog keeps room for the outcomes of all jobs that it lets go.
-    DSLIDE_CHECK(outcomes_.Push({task->ticket, index, std::move(part)}));
+    DSLIDE_CHECK(outcomes_.Push({task->job_id, index, std::move(part)}));
   }
 }
 

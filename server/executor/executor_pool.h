@@ -27,7 +27,7 @@ class ExecutorPool {
   using Factory = std::function<Result<std::unique_ptr<Executor>>(uint32_t i)>;
 
   struct Outcome {
-    uint64_t ticket;
+    uint64_t job_id;
     uint32_t executor;
     JobReply part;
   };
@@ -42,8 +42,8 @@ class ExecutorPool {
 
   // Runs a job behind all that were submitted before. JobBacklog says when it goes to the
   // executors.
-  void Submit(uint64_t ticket, Job job);
-  void Submit(uint64_t ticket, ExecutorJob job);
+  void Submit(uint64_t job_id, Job job);
+  void Submit(uint64_t job_id, ExecutorJob job);
   // The newest plan: see RunJob(). Jobs that were submitted before learn of it, too.
   void SetPlanVersion(uint32_t version) { plan_version_ = version; }
   // Runs a job on all executors and waits for it. Returns their parts in executor order. REQUIRES
@@ -54,7 +54,7 @@ class ExecutorPool {
 
  private:
   struct Task {
-    uint64_t ticket;
+    uint64_t job_id;
     Job job;
     std::shared_ptr<const Body> request;  // null: another kind of job
   };

@@ -79,7 +79,7 @@ class CheckpointStore::Writer {
   void Run() {
     while (std::optional<Event> event = Next()) {
       if (auto* save = std::get_if<Save>(&*event)) {
-        ticket_ = save->ticket;
+        job_id_ = save->job_id;
         shards_.Begin(std::move(*save));
       } else if (auto* chunk = std::get_if<Chunk>(&*event)) {
         shards_.Write(chunk->executor, chunk->rows);
@@ -95,7 +95,7 @@ class CheckpointStore::Writer {
 
   void Report(CheckpointDone done) {
     // One save is under way at a time, and its outcome is collected before the next begins.
-    DSLIDE_CHECK(outcomes_.Push({ticket_, std::move(done), shards_.disk(), shards_.lost()}));
+    DSLIDE_CHECK(outcomes_.Push({job_id_, std::move(done), shards_.disk(), shards_.lost()}));
     shards_.CompactIfWorthIt();
   }
 
@@ -125,7 +125,7 @@ class CheckpointStore::Writer {
   size_t waiting_bytes_ = 0;
   bool stopping_ = false;
   BoundedQueue<Saved> outcomes_{kOutcomes};
-  uint64_t ticket_ = 0;  // of the last save
+  uint64_t job_id_ = 0;  // of the last save
   ShardWriter shards_;
   std::jthread thread_;  // last: it uses all other members
 };

@@ -41,7 +41,7 @@ class CheckpointStore final : public SnapshotSink {
     std::vector<SlotId> slots;  // in the shard, ascending, whoever owns them now
   };
   struct Save {
-    uint64_t ticket = 0;
+    uint64_t job_id = 0;
     std::string name;               // of the checkpoint
     std::string directory;          // of the checkpoint; the store is beside it
     std::string shard;              // subdirectory that this server writes, see ShardName
@@ -57,7 +57,7 @@ class CheckpointStore final : public SnapshotSink {
   };
   // The outcome of a save; `done.error` says why it failed.
   struct Saved {
-    uint64_t ticket = 0;
+    uint64_t job_id = 0;
     CheckpointDone done;
     DiskSpeed disk;
     bool lost = false;  // with an error that is not to be retried: the next save needs all rows

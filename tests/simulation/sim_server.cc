@@ -41,8 +41,8 @@ SimExecutors::SimExecutors(SimWorld* world, SimHost* host, const ServerLoad& loa
   }
 }
 
-void SimExecutors::Submit(uint64_t ticket, const Job& job) {
-  backlog_.Add({ticket, job});
+void SimExecutors::Submit(uint64_t job_id, const Job& job) {
+  backlog_.Add({job_id, job});
   Feed();
 }
 
@@ -86,10 +86,10 @@ void SimExecutors::Next(uint32_t index) {
     own.tasks.pop_front();
     JobReply part = task.job(*own.executor);
     if (!self.host_.alive()) return;
-    self.After(10, [ticket = task.ticket, index, part = std::move(part)](SimExecutors& then) {
+    self.After(10, [job_id = task.job_id, index, part = std::move(part)](SimExecutors& then) {
       then.backlog_.Collected(index);
       then.Feed();
-      then.done_({ticket, index, part});
+      then.done_({job_id, index, part});
     });
     self.Background(index);
     if (self.host_.alive()) self.Next(index);
@@ -214,7 +214,7 @@ void SimServer::Apply(ServerCore::Effects effects) {
     world_.network.Send(link->second, Encode(message, WirePrecision::kFp32));
   }
   for (const ServerWork& work : effects.work) {
-    executors_->Submit(work.ticket, [this, job = work.job](SimExecutor& executor) {
+    executors_->Submit(work.job_id, [this, job = work.job](SimExecutor& executor) {
       return Work(job, &executor);
     });
   }
@@ -267,16 +267,16 @@ void SimServer::StartExecutors(const ServerLoad& load) {
         if (host_.alive()) TakeFromWorkers();
       });
   store_ = std::make_unique<SimStore>(
-      &world_, &host_, load.slots.size(), [this](uint64_t ticket, CheckpointDone done) {
+      &world_, &host_, load.slots.size(), [this](uint64_t job_id, CheckpointDone done) {
         // Behind the executors' outcomes, which take 10 us.
         const int64_t delay_us = std::max<int64_t>(11, world_.Draw(1, 50 * kMs));
-        host_.Post(delay_us, [this, ticket, done = std::move(done)] {
+        host_.Post(delay_us, [this, job_id, done = std::move(done)] {
           if (exit_) return;
-          Apply(core_.HandleSaved(ticket, done, host_.now_ms()));
+          Apply(core_.HandleSaved(job_id, done, host_.now_ms()));
         });
       });
   const bool stored = world_.random.Below(2) == 0;
-  executors_->Submit(load.ticket, [this, load, stored](SimExecutor& executor) {
+  executors_->Submit(load.job_id, [this, load, stored](SimExecutor& executor) {
     return LoadExecutor(load, stored, &executor);
   });
 }
@@ -297,7 +297,7 @@ JobReply SimServer::LoadExecutor(const ServerLoad& load, bool stored, SimExecuto
 
 void SimServer::StartSave(const ServerSave& save) {
   store_->Begin(save);
-  executors_->Submit(save.ticket, [this, committed = save.committed](SimExecutor& executor) {
+  executors_->Submit(save.job_id, [this, committed = save.committed](SimExecutor& executor) {
     return executor.Mark(store_.get(), committed, core_.plan_version());
   });
 }

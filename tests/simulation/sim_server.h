@@ -27,12 +27,12 @@ class SimExecutors : public std::enable_shared_from_this<SimExecutors> {
 
   SimExecutors(SimWorld* world, SimHost* host, const ServerLoad& load, Done done);
 
-  void Submit(uint64_t ticket, const Job& job);
+  void Submit(uint64_t job_id, const Job& job);
   size_t batches_in_flight() const;  // the most of any executor
 
  private:
   struct Task {
-    uint64_t ticket;
+    uint64_t job_id;
     Job job;
   };
   struct Lane {

@@ -43,9 +43,9 @@ void SimStore::GiveUp(const Error& why) {
 }
 
 void SimStore::End(CheckpointDone done) {
-  const uint64_t ticket = save_->ticket;
+  const uint64_t job_id = save_->job_id;
   save_.reset();
-  saved_(ticket, std::move(done));
+  saved_(job_id, std::move(done));
 }
 
 // The store has each row as it was at the mark, whatever was done to it since.

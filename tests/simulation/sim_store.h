@@ -15,7 +15,7 @@ namespace dslide::sim {
 
 class SimStore : public SnapshotSink {
  public:
-  using Saved = std::function<void(uint64_t ticket, CheckpointDone done)>;
+  using Saved = std::function<void(uint64_t job_id, CheckpointDone done)>;
 
   SimStore(SimWorld* world, const SimHost* host, size_t executors, Saved saved)
       : world_(*world), host_(*host), saved_(std::move(saved)), parts_(executors) {}

@@ -78,11 +78,11 @@ class Server {
     }
     if (effects.unload) executors_.clear();
     if (effects.load) Load(*effects.load);
-    for (const ServerWork& work : effects.work) Work(work.ticket, work.job);
+    for (const ServerWork& work : effects.work) Work(work.job_id, work.job);
     if (effects.save) {
       CheckpointDone done;
       done.error = "no disk";
-      Take(core_.HandleSaved(effects.save->ticket, done, now_ms_));
+      Take(core_.HandleSaved(effects.save->job_id, done, now_ms_));
     }
     left_ |= effects.exit.has_value();
   }
@@ -104,10 +104,10 @@ class Server {
                                                       Purpose::kTraining, BestKernels()));
       executors_.back()->set_local_index(static_cast<uint32_t>(i));
     }
-    Work(load.ticket, LoadJob{nullptr});
+    Work(load.job_id, LoadJob{nullptr});
   }
 
-  void Work(uint64_t ticket, const ExecutorJob& job) {
+  void Work(uint64_t job_id, const ExecutorJob& job) {
     if (std::holds_alternative<MarkJob>(job)) return;  // there is no store
     if (const auto* slots = std::get_if<std::shared_ptr<const SlotJob>>(&job)) {
       const Growth* growth = (*slots)->growth.get();
@@ -115,7 +115,7 @@ class Server {
     }
     for (uint32_t i = 0; i < executors_.size() && !left_; ++i) {
       JobReply reply = RunJob(job, core_.plan_version(), executors_[i].get());
-      Take(core_.HandleOutcome({ticket, i, std::move(reply)}, 1000 * now_ms_));
+      Take(core_.HandleOutcome({job_id, i, std::move(reply)}, 1000 * now_ms_));
     }
   }
 

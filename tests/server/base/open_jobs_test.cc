@@ -22,17 +22,17 @@ TEST_CASE("a job is finished when all executors have done their part") {
   CHECK(jobs.size() == 1);
 }
 
-TEST_CASE("the results of forgotten jobs are dropped: tickets never repeat") {
+TEST_CASE("the results of forgotten jobs are dropped: ids never repeat") {
   OpenJobs jobs;
   const uint64_t forgotten = jobs.Open(SlotLoading{});
   jobs.Forget();
   CHECK(jobs.size() == 0);
   jobs.SetExecutors(1);
-  const uint64_t ticket = jobs.Open(SlotLoading{});
-  CHECK(ticket != forgotten);
+  const uint64_t job_id = jobs.Open(SlotLoading{});
+  CHECK(job_id != forgotten);
   CHECK_FALSE(jobs.Add({forgotten, 0, Done{}}));
-  CHECK(jobs.Add({ticket, 0, Done{}}));
-  CHECK_FALSE(jobs.Add({ticket, 0, Done{}}));
+  CHECK(jobs.Add({job_id, 0, Done{}}));
+  CHECK_FALSE(jobs.Add({job_id, 0, Done{}}));
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ ServerCore::Effects MovesFixture::Do(const ServerCore::Effects& effects) {
   for (size_t i = 0; i < work.size(); ++i) {
     if (!work[i].slot_job()) continue;
     jobs.push_back(*work[i].slot_job());
-    (void)core.HandleOutcome({work[i].ticket, 0, AnswerTo(*work[i].slot_job())}, 1000 * now);
-    auto more = core.HandleOutcome({work[i].ticket, 1, Attached{}}, 1000 * now);
+    (void)core.HandleOutcome({work[i].job_id, 0, AnswerTo(*work[i].slot_job())}, 1000 * now);
+    auto more = core.HandleOutcome({work[i].job_id, 1, Attached{}}, 1000 * now);
     work.insert(work.end(), more.work.begin(), more.work.end());
     Append(std::move(more), &all);
   }

@@ -86,8 +86,8 @@ TEST_CASE_FIXTURE(Fixture, "a dropped worker is fenced off, and nothing of it is
 uint64_t ReceiptIn(Fixture* f, const ServerEffects& taken, const Body& request, const Body& part) {
   REQUIRE(taken.work.size() == 1);
   const auto finished = [&] {
-    (void)f->out.Add({taken.work[0].ticket, 0, part});
-    return f->out.Add({taken.work[0].ticket, 1, part});
+    (void)f->out.Add({taken.work[0].job_id, 0, part});
+    return f->out.Add({taken.work[0].job_id, 1, part});
   }();
   REQUIRE(finished);
   f->table.Complete(std::get<PeerRequest>(finished->purpose), {part, part}, f->seat, 0, &f->out);

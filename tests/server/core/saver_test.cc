@@ -30,10 +30,10 @@ TEST_CASE_FIXTURE(SavingServer, "a checkpoint is written once, and its answer gi
   CHECK(saver.saving());
   CHECK(saver.checkpoints() == "/c");
   CHECK(Ask("step-1").to_scheduler.empty());  // it is on its way
-  CHECK_FALSE(saver.Take(save->ticket + 1, {}, false, seat, &out));
+  CHECK_FALSE(saver.Take(save->job_id + 1, {}, false, seat, &out));
   CheckpointDone done;
   done.rows = 17;
-  CHECK(saver.Take(save->ticket, done, true, seat, &out));
+  CHECK(saver.Take(save->job_id, done, true, seat, &out));
   CHECK(Done(out.Drain()).shard == save->shard);
   const auto again = Ask("step-1");
   CHECK_FALSE(again.save);
@@ -46,7 +46,7 @@ TEST_CASE_FIXTURE(SavingServer, "a checkpoint that is complete tells the longest
   const auto save = Ask("step-1").save;
   saver.OnMarked({Marked{5}, Marked{9}}, &out);
   CHECK(out.Drain().work.empty());
-  CHECK(saver.Take(save->ticket, {}, false, seat, &out));
+  CHECK(saver.Take(save->job_id, {}, false, seat, &out));
   const auto effects = out.Drain();
   CHECK(effects.work.empty());
   CHECK(Done(effects).stall_us == 9);
@@ -67,7 +67,7 @@ TEST_CASE_FIXTURE(SavingServer,
   CheckpointDone done;
   done.error = given_up->message;
   done.retry = true;
-  CHECK(saver.Take(save->ticket, done, true, seat, &out));
+  CHECK(saver.Take(save->job_id, done, true, seat, &out));
   const auto effects = out.Drain();
   CHECK(Done(effects).retry);
   CHECK(effects.work.empty());  // the store has what it had before
@@ -81,7 +81,7 @@ TEST_CASE_FIXTURE(SavingServer,
     saver.OnMarked({Marked{5}, Marked{9}}, &out);
     CheckpointDone done;
     done.error = "no space left on device";
-    CHECK(saver.Take(save->ticket, done, lost, seat, &out));
+    CHECK(saver.Take(save->job_id, done, lost, seat, &out));
     const auto effects = out.Drain();
     CHECK(Done(effects).error == done.error);
     REQUIRE(effects.work.size() == 1);
@@ -111,7 +111,7 @@ TEST_CASE_FIXTURE(SavingServer, "without its scheduler a server saves its part, 
   const auto save = out.Drain().save;
   REQUIRE(save);
   CHECK(save->directory == "/c/orphan-1-0");
-  CHECK(saver.Take(save->ticket, {}, false, seat, &out));
+  CHECK(saver.Take(save->job_id, {}, false, seat, &out));
   const auto ended = out.Drain();
   REQUIRE(ended.exit);
   CHECK(ended.exit->error().kind == ErrorKind::kTryLater);
@@ -126,12 +126,12 @@ TEST_CASE_FIXTURE(SavingServer, "it waits for the checkpoint that is being writt
   SUBCASE("and goes on if the scheduler is heard in time") {
     saver.HearScheduler();
     CHECK_FALSE(saver.orphaned());
-    CHECK(saver.Take(save->ticket, {}, false, seat, &out));
+    CHECK(saver.Take(save->job_id, {}, false, seat, &out));
     CHECK_FALSE(out.exits());
   }
   SUBCASE("and saves its part anew: nobody finds a checkpoint without a manifest") {
     out.Drain();
-    CHECK(saver.Take(save->ticket, {}, false, seat, &out));
+    CHECK(saver.Take(save->job_id, {}, false, seat, &out));
     const auto effects = out.Drain();
     CHECK_FALSE(effects.exit);
     CHECK(effects.to_scheduler.empty());
@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(SavingServer, "it waits for the checkpoint that is being writt
     const auto own = out.Drain().save;
     REQUIRE(own);
     CHECK(own->directory == "/c/orphan-1-0");
-    CHECK(saver.Take(own->ticket, {}, false, seat, &out));
+    CHECK(saver.Take(own->job_id, {}, false, seat, &out));
     CHECK(out.Drain().exit);
   }
 }

@@ -35,8 +35,8 @@ TEST_CASE_FIXTURE(Fixture, "a server joins, gets its slots, loads them and is re
   CHECK(load->slots[1] == std::vector<SlotId>{{6}, {7}});
   CHECK_FALSE(Scheduler(plan).load);  // a repeated plan loads nothing
   CHECK(Refusal(core.HandleWorker("peer", Request(1), 0)) == ErrorCode::kRefused);  // not yet
-  CHECK(core.HandleOutcome({load->ticket, 1, Loaded{4, 20}}, 0).to_scheduler.empty());
-  const auto ready = core.HandleOutcome({load->ticket, 0, Loaded{3, 10}}, 0);
+  CHECK(core.HandleOutcome({load->job_id, 1, Loaded{4, 20}}, 0).to_scheduler.empty());
+  const auto ready = core.HandleOutcome({load->job_id, 0, Loaded{3, 10}}, 0);
   REQUIRE(ready.to_scheduler.size() == 1);
   CHECK(std::get<Ready>(ready.to_scheduler[0].body) == Ready{1, 7, 30});
   CHECK(ready.to_scheduler[0].envelope.run == kRun);
@@ -47,21 +47,21 @@ TEST_CASE_FIXTURE(Fixture, "a request goes to the executors, and their parts mak
   const auto effects = core.HandleWorker("peer", Request(7), 0);
   REQUIRE(effects.work.size() == 1);
   CHECK(effects.work[0].sender() == kWorker);
-  const uint64_t ticket = effects.work[0].ticket;
-  CHECK(core.HandleOutcome({ticket, 1, Part(5, 1.0f)}, 0).to_workers.empty());
-  const Message reply = Reply(core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0));
+  const uint64_t job_id = effects.work[0].job_id;
+  CHECK(core.HandleOutcome({job_id, 1, Part(5, 1.0f)}, 0).to_workers.empty());
+  const Message reply = Reply(core.HandleOutcome({job_id, 0, Part(8, 2.0f)}, 0));
   CHECK(reply.envelope.reply_to == 7);
   CHECK(std::get<TopKReply>(reply.body).ids == std::vector<uint32_t>{8, 5});
 }
 
 TEST_CASE_FIXTURE(Fixture, "an executor's error is the reply") {
   Load();
-  const uint64_t ticket = core.HandleWorker("peer", Request(7), 0).work.at(0).ticket;
-  (void)core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0);
+  const uint64_t job_id = core.HandleWorker("peer", Request(7), 0).work.at(0).job_id;
+  (void)core.HandleOutcome({job_id, 0, Part(8, 2.0f)}, 0);
   const auto effects =
-      core.HandleOutcome({ticket, 1, ErrorReply{ErrorCode::kUnknownBatch, "no"}}, 0);
+      core.HandleOutcome({job_id, 1, ErrorReply{ErrorCode::kUnknownBatch, "no"}}, 0);
   CHECK(Refusal(effects) == ErrorCode::kUnknownBatch);
-  CHECK(core.HandleOutcome({ticket, 1, Part(5, 1.0f)}, 0).to_workers.empty());  // a closed ticket
+  CHECK(core.HandleOutcome({job_id, 1, Part(5, 1.0f)}, 0).to_workers.empty());  // a closed job
 }
 
 TEST_CASE_FIXTURE(Fixture,
@@ -135,23 +135,23 @@ TEST_CASE_FIXTURE(Fixture, "strangers' malformed messages have few answers and o
 TEST_CASE_FIXTURE(Fixture, "a request older than the stored replies is not worked on again") {
   Load();
   for (uint64_t n = 1; n <= ReplyCache::kKept + 1; ++n) {
-    const uint64_t ticket = core.HandleWorker("peer", Request(n), 0).work.at(0).ticket;
-    (void)core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0);
-    (void)core.HandleOutcome({ticket, 1, Part(5, 1.0f)}, 0);
+    const uint64_t job_id = core.HandleWorker("peer", Request(n), 0).work.at(0).job_id;
+    (void)core.HandleOutcome({job_id, 0, Part(8, 2.0f)}, 0);
+    (void)core.HandleOutcome({job_id, 1, Part(5, 1.0f)}, 0);
   }
   CHECK(Refusal(core.HandleWorker("peer", Request(1), 0)) == ErrorCode::kRefused);
 }
 
 TEST_CASE_FIXTURE(Fixture, "the scheduler has a dead worker's batches and replies dropped") {
   Load();
-  const uint64_t ticket = core.HandleWorker("peer", Request(7), 0).work.at(0).ticket;
+  const uint64_t job_id = core.HandleWorker("peer", Request(7), 0).work.at(0).job_id;
   const auto effects = Scheduler(DropBatches{kWorker});
   REQUIRE(effects.work.size() == 1);
   CHECK(*effects.work[0].request() == Body{DropBatches{kWorker}});
-  (void)core.HandleOutcome({effects.work[0].ticket, 0, Ack{}}, 0);
-  CHECK(core.HandleOutcome({effects.work[0].ticket, 1, Ack{}}, 0).to_workers.empty());
-  (void)core.HandleOutcome({ticket, 0, Part(8, 2.0f)}, 0);
-  (void)core.HandleOutcome({ticket, 1, Part(8, 2.0f)}, 0);
+  (void)core.HandleOutcome({effects.work[0].job_id, 0, Ack{}}, 0);
+  CHECK(core.HandleOutcome({effects.work[0].job_id, 1, Ack{}}, 0).to_workers.empty());
+  (void)core.HandleOutcome({job_id, 0, Part(8, 2.0f)}, 0);
+  (void)core.HandleOutcome({job_id, 1, Part(8, 2.0f)}, 0);
   CHECK(Refusal(core.HandleWorker("peer", Request(7), 0)) == ErrorCode::kFenced);
 }
 
@@ -217,9 +217,9 @@ TEST_CASE_FIXTURE(Fixture, "under a CPU quota a server is as busy as what it use
 TEST_CASE_FIXTURE(Fixture, "a failed load is reported, and again if the plan comes again") {
   (void)JoinAs("server-2");
   const auto load = Scheduler(plan).load;
-  (void)core.HandleOutcome({load->ticket, 0, Loaded{}}, 0);
+  (void)core.HandleOutcome({load->job_id, 0, Loaded{}}, 0);
   const ErrorReply error{ErrorCode::kRefused, "no such shard"};
-  const auto effects = core.HandleOutcome({load->ticket, 1, Failed(error.text)}, 0);
+  const auto effects = core.HandleOutcome({load->job_id, 1, Failed(error.text)}, 0);
   CHECK_FALSE(effects.exit);  // the scheduler decides
   CHECK(effects.to_scheduler.at(0).body == Body{error});
   CHECK(Scheduler(plan).to_scheduler.at(0).body == Body{error});
@@ -277,7 +277,7 @@ TEST_CASE_FIXTURE(Named, "a server whose name was taken goes by the one that it 
     (void)JoinReplied("server-3-2");
     const auto load = core.HandleScheduler({{kRun, {9}, ++sequence, 0, 1}, Body{plan}}, 0).load;
     REQUIRE(load);
-    for (uint32_t e = 0; e < 2; ++e) (void)core.HandleOutcome({load->ticket, e, Loaded{}}, 0);
+    for (uint32_t e = 0; e < 2; ++e) (void)core.HandleOutcome({load->job_id, e, Loaded{}}, 0);
     const auto drains = Sent<DrainServer>(core.RequestStop(0));
     REQUIRE(drains.size() == 1);
     CHECK(std::get<DrainServer>(drains[0].body).name == "server-3-2");

@@ -28,8 +28,8 @@ ServerCore::Effects ServerFixture::JoinAs(const std::string& name, uint64_t repl
 }
 
 ServerCore::Effects ServerFixture::FinishLoad(const ServerLoad& load) {
-  (void)core.HandleOutcome({load.ticket, 0, Loaded{3, 10}}, 0);
-  return core.HandleOutcome({load.ticket, 1, Loaded{4, 20}}, 0);
+  (void)core.HandleOutcome({load.job_id, 0, Loaded{3, 10}}, 0);
+  return core.HandleOutcome({load.job_id, 1, Loaded{4, 20}}, 0);
 }
 
 void ServerFixture::Load() {
@@ -65,7 +65,7 @@ ErrorCode ServerFixture::Refusal(const ServerCore::Effects& effects) {
 
 uint64_t ServerFixture::MeasureIn(const ServerCore::Effects& effects) {
   for (const ServerWork& work : effects.work) {
-    if (std::holds_alternative<MeasureJob>(work.job)) return work.ticket;
+    if (std::holds_alternative<MeasureJob>(work.job)) return work.job_id;
   }
   FAIL("nothing is measured");
   return 0;

@@ -40,7 +40,7 @@ struct ServerFixture {
   static Message From(Incarnation worker, Message request);
   static Message Reply(const ServerCore::Effects& effects);
   static ErrorCode Refusal(const ServerCore::Effects& effects);
-  // The ticket of the measurement that begins.
+  // The id of the measurement that begins.
   static uint64_t MeasureIn(const ServerCore::Effects& effects);
   static TopKReply Part(uint32_t id, float score) { return {{0, 1}, {id}, {score}}; }
   // The messages of a kind to the scheduler, whole.

@@ -57,11 +57,11 @@ TEST_CASE_FIXTURE(Moves, "moves: slots that go are readable until their new owne
   const auto pulled = PullFrom({4, 0, false, 1000, false}, 2);
   REQUIRE(pulled.work.size() == 1);
   CHECK(std::holds_alternative<SlotPull>(*pulled.work[0].request()));
-  (void)core.HandleOutcome({pulled.work[0].ticket, 0, Ack{}}, 0);
+  (void)core.HandleOutcome({pulled.work[0].job_id, 0, Ack{}}, 0);
   SlotRows rows;
   rows.slot = 4;
   rows.last = true;
-  const auto answer = Reply(core.HandleOutcome({pulled.work[0].ticket, 1, rows}, 0));
+  const auto answer = Reply(core.HandleOutcome({pulled.work[0].job_id, 1, rows}, 0));
   CHECK(answer.body == Body{rows});
   // It lets go for nobody but its new owner, and of no slot that it has.
   jobs.clear();
@@ -81,8 +81,8 @@ TEST_CASE_FIXTURE(Moves, "moves: slots that go are readable until their new owne
 TEST_CASE_FIXTURE(Moves, "moves: a pull that finds no executor with the slot is refused") {
   const auto pulled = PullFrom({1, 0, true, 1000, false}, 1);
   REQUIRE(pulled.work.size() == 1);
-  (void)core.HandleOutcome({pulled.work[0].ticket, 0, Ack{}}, 0);
-  CHECK(Refusal(core.HandleOutcome({pulled.work[0].ticket, 1, Ack{}}, 0)) == ErrorCode::kRefused);
+  (void)core.HandleOutcome({pulled.work[0].job_id, 0, Ack{}}, 0);
+  CHECK(Refusal(core.HandleOutcome({pulled.work[0].job_id, 1, Ack{}}, 0)) == ErrorCode::kRefused);
   CHECK(Refusal(PullFrom({4, 0, true, 1000, false}, 1, {99})) == ErrorCode::kRefused);  // who?
 }
 

@@ -102,8 +102,8 @@ TEST_CASE_FIXTURE(Moves, "moves: a part that cannot be taken ends that copy, and
   REQUIRE(pulls.size() == 2);
   const auto put = Answer(pulls[0], Part(pulls[0], false));
   REQUIRE(put.work.size() == 1);
-  (void)core.HandleOutcome({put.work[0].ticket, 0, Attached{}}, 0);
-  const auto failed = core.HandleOutcome({put.work[0].ticket, 1, kBadPart}, 0);
+  (void)core.HandleOutcome({put.work[0].job_id, 0, Attached{}}, 0);
+  const auto failed = core.HandleOutcome({put.work[0].job_id, 1, kBadPart}, 0);
   CHECK_FALSE(failed.unload);
   CHECK_FALSE(failed.exit);
   CHECK(core.incarnation() == kSelf);
@@ -144,8 +144,8 @@ TEST_CASE_FIXTURE(Moves, "moves: executors that are behind with putting hold bac
   CHECK(puts.size() == SlotMigration::kMaxPuts);
   CHECK(core.AcceptsRequests());
   CHECK(Tick(2000).to_servers.empty());
-  (void)core.HandleOutcome({puts[0].ticket, 0, Attached{}}, 0);
-  CHECK(PullsOf(core.HandleOutcome({puts[0].ticket, 1, Attached{}}, 0)).size() == 1);
+  (void)core.HandleOutcome({puts[0].job_id, 0, Attached{}}, 0);
+  CHECK(PullsOf(core.HandleOutcome({puts[0].job_id, 1, Attached{}}, 0)).size() == 1);
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a copy that its server does not take after all is forgotten") {

@@ -64,9 +64,9 @@ TEST_CASE_FIXTURE(Moves,
   const auto plan_switch = SwitchPlan(Next({6, 7}));
   CHECK(is_stale(asked[0]));
   for (const ServerWork& work : plan_switch.work) CHECK_FALSE(is_stale(work));
-  (void)core.HandleOutcome({asked[0].ticket, 0, ServerFixture::Part(1, 2)}, 0);  // it was under way
+  (void)core.HandleOutcome({asked[0].job_id, 0, ServerFixture::Part(1, 2)}, 0);  // it was under way
   const ErrorReply late{ErrorCode::kStalePlan, "slots have moved"};
-  const auto refused = core.HandleOutcome({asked[0].ticket, 1, late}, 0);
+  const auto refused = core.HandleOutcome({asked[0].job_id, 1, late}, 0);
   CHECK(Refusal(refused) == ErrorCode::kStalePlan);
   (void)Do(plan_switch);
   const auto next =
@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(Moves, "moves: a plan that comes while a checkpoint is written
   CHECK(core.plan_version() == 1);
   CHECK(core.HandleWorker("peer", Request(7, TopKRequest{}, 2), 0).to_workers.empty());  // waits
   CHECK(Scheduler(MoveSlots{4, {2}, {0}, 0}).to_servers.empty());
-  const auto saved = core.HandleSaved(save->ticket, {}, 0);
+  const auto saved = core.HandleSaved(save->job_id, {}, 0);
   CHECK(Sent<CheckpointDone>(saved).at(0).envelope.plan_version == 1);
   CHECK(core.plan_version() == 2);
   CHECK(Sent<Ready>(Do(saved)).size() == 1);
@@ -169,14 +169,14 @@ TEST_CASE_FIXTURE(Moves, "moves: without a slot that came the plan cannot be kep
     const auto put = Answer(pulls[0], Part(pulls[0], false));
     REQUIRE(put.work.size() == 1);
     const Error error = Failed("part 2 of slot 2 has a row of another model");
-    (void)core.HandleOutcome({put.work[0].ticket, 0, Attached{}}, 0);
-    failed = core.HandleOutcome({put.work[0].ticket, 1, error}, 0);
+    (void)core.HandleOutcome({put.work[0].job_id, 0, Attached{}}, 0);
+    failed = core.HandleOutcome({put.work[0].job_id, 1, error}, 0);
   }
   SUBCASE("no executor has attached it") {
     (void)Do(Answer(pulls[0], Part(pulls[0], true)));
     const auto there = Answer(pulls[1], Part(pulls[1], true));
     REQUIRE(there.work.size() == 2);
-    const uint64_t attach = there.work[1].ticket;
+    const uint64_t attach = there.work[1].job_id;
     (void)core.HandleOutcome({attach, 0, Attached{{{2}}}}, 0);
     failed = core.HandleOutcome({attach, 1, Attached{}}, 0);
   }
@@ -193,8 +193,8 @@ TEST_CASE_FIXTURE(Moves, "moves: without room for a slot only a plan that has it
       return work.slot_job() && work.slot_job()->kind == SlotJob::Kind::kReserve;
     });
     REQUIRE(reserve != effects.work.end());
-    (void)core.HandleOutcome({reserve->ticket, 0, Failed("no memory")}, 0);
-    return core.HandleOutcome({reserve->ticket, 1, Attached{}}, 0);
+    (void)core.HandleOutcome({reserve->job_id, 0, Failed("no memory")}, 0);
+    return core.HandleOutcome({reserve->job_id, 1, Attached{}}, 0);
   };
   SUBCASE("the plan has it") { CHECK(fail(SwitchPlan(Next({2, 4, 5, 6, 7}))).unload); }
   SUBCASE("it is only copied") {
@@ -238,8 +238,8 @@ TEST_CASE_FIXTURE(InnerMoves, "moves: a slot of its own that cannot be read is a
   const auto own = MovesFixture::OwnPulls(Scheduler(next));
   REQUIRE(own.size() == 1);
   const ErrorReply error{ErrorCode::kRefused, "the server is out of memory"};
-  (void)core.HandleOutcome({own[0].ticket, 0, error}, 1'000'000);
-  const auto refused = core.HandleOutcome({own[0].ticket, 1, Ack{}}, 1'000'000);
+  (void)core.HandleOutcome({own[0].job_id, 0, error}, 1'000'000);
+  const auto refused = core.HandleOutcome({own[0].job_id, 1, Ack{}}, 1'000'000);
   CHECK(MovesFixture::OwnPulls(refused).empty());
   CHECK(MovesFixture::OwnPulls(Tick(1000 + SlotFetcher::kRefusedMs)).size() == 1);
 }
@@ -269,9 +269,9 @@ TEST_CASE_FIXTURE(OneServer,
   part.max = part.target_logit = part.loss = {0.0f};
   part.sum_exp = {1.0f};
   part.active = {1};
-  (void)core.HandleOutcome({asked.work[0].ticket, 0, part}, 0);
+  (void)core.HandleOutcome({asked.work[0].job_id, 0, part}, 0);
   // The executors have dropped the batch with the plan switch, and would not know it.
-  CHECK(Refusal(core.HandleOutcome({asked.work[0].ticket, 1, part}, 0)) == ErrorCode::kStalePlan);
+  CHECK(Refusal(core.HandleOutcome({asked.work[0].job_id, 1, part}, 0)) == ErrorCode::kStalePlan);
 }
 
 }  // namespace

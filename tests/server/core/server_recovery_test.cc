@@ -51,9 +51,9 @@ TEST_CASE_FIXTURE(Fixture, "with a newer plan a server drops all it has, and loa
   CHECK(effects.load->restore == "/c/step-1");
   CHECK_FALSE(effects.unload);
   // What was under way is nobody's any more.
-  CHECK(core.HandleOutcome({work.ticket, 0, Part(8, 2.0f)}, 0).to_workers.empty());
-  CHECK(core.HandleOutcome({work.ticket, 1, Part(8, 2.0f)}, 0).to_workers.empty());
-  CHECK(core.HandleSaved(save->ticket, {}, 0).to_scheduler.empty());
+  CHECK(core.HandleOutcome({work.job_id, 0, Part(8, 2.0f)}, 0).to_workers.empty());
+  CHECK(core.HandleOutcome({work.job_id, 1, Part(8, 2.0f)}, 0).to_workers.empty());
+  CHECK(core.HandleSaved(save->job_id, {}, 0).to_scheduler.empty());
   CHECK(Refusal(core.HandleWorker("peer", Request(8, TopKRequest{}, 2), 0)) == ErrorCode::kRefused);
   CHECK_FALSE(Scheduler(RequestFor("step-1")).save);
   const auto ready = FinishLoad(*effects.load);
@@ -278,7 +278,7 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
   SUBCASE("it knows from an earlier checkpoint") {
     Load();
     const auto earlier = Scheduler(RequestFor("step-1")).save;
-    (void)core.HandleSaved(earlier->ticket, {}, 0);
+    (void)core.HandleSaved(earlier->job_id, {}, 0);
     CHECK_FALSE(Tick(60'000).save);
     const auto effects = Tick(60'001);
     CHECK_FALSE(effects.exit);
@@ -287,11 +287,11 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
     CHECK(effects.save->shard == "shard-1-1");
     CHECK_FALSE(Tick(60'101).save);       // once
     CHECK_FALSE(core.AcceptsRequests());  // nothing may count that the mark lacks
-    SUBCASE("saved") { CHECK(core.HandleSaved(effects.save->ticket, {}, 0).exit); }
+    SUBCASE("saved") { CHECK(core.HandleSaved(effects.save->job_id, {}, 0).exit); }
     SUBCASE("not saved") {
       CheckpointDone failed;
       failed.error = "no space left on device";
-      const auto exit = core.HandleSaved(effects.save->ticket, failed, 0).exit;
+      const auto exit = core.HandleSaved(effects.save->job_id, failed, 0).exit;
       REQUIRE(exit);
       CHECK(exit->error().message.ends_with(failed.error));
     }
@@ -299,7 +299,7 @@ TEST_CASE_FIXTURE(Fixture, "without the scheduler a server saves what it has, an
       version = 2;
       const auto load = Scheduler(PlanOf(2, kSelf)).load;
       REQUIRE(load);
-      CHECK_FALSE(core.HandleSaved(effects.save->ticket, {}, 0).exit);
+      CHECK_FALSE(core.HandleSaved(effects.save->job_id, {}, 0).exit);
       (void)FinishLoad(*load);
       CHECK(core.AcceptsRequests());
     }

@@ -42,8 +42,8 @@ struct Fixture {
     (void)Scheduler(testing::JoinReplyWithKeys("server", FormatConfig(config), 100));
     const auto load = Scheduler(plan).load;
     REQUIRE(load);
-    (void)core.HandleOutcome({load->ticket, 0, Loaded{3, 10}}, 0);
-    (void)core.HandleOutcome({load->ticket, 1, Loaded{4, 20}}, 0);
+    (void)core.HandleOutcome({load->job_id, 0, Loaded{3, 10}}, 0);
+    (void)core.HandleOutcome({load->job_id, 1, Loaded{4, 20}}, 0);
   }
 
   ServerCore::Effects Scheduler(Body body) {
@@ -73,8 +73,8 @@ struct Fixture {
   }
   // Both executors answer with the same part.
   ServerCore::Effects Answer(const ServerWork& work, const Body& part, int64_t now_us = 0) {
-    CHECK(core.HandleOutcome({work.ticket, 1, part}, now_us).to_workers.empty());
-    return core.HandleOutcome({work.ticket, 0, part}, now_us);
+    CHECK(core.HandleOutcome({work.job_id, 1, part}, now_us).to_workers.empty());
+    return core.HandleOutcome({work.job_id, 0, part}, now_us);
   }
   static Message Reply(const ServerCore::Effects& effects, Incarnation worker = kWorker) {
     REQUIRE(effects.to_workers.size() == 1);
@@ -143,8 +143,8 @@ TEST_CASE_FIXTURE(Synchronous, "a commit that is said again is worked on, and an
     const auto effects = Scheduler(CommitSteps{committed});
     REQUIRE(effects.work.size() == 1);
     CHECK(
-        core.HandleOutcome({effects.work[0].ticket, 0, StepsCommitted{2}}, 0).to_scheduler.empty());
-    CHECK(core.HandleOutcome({effects.work[0].ticket, 1, StepsCommitted{2}}, 0)
+        core.HandleOutcome({effects.work[0].job_id, 0, StepsCommitted{2}}, 0).to_scheduler.empty());
+    CHECK(core.HandleOutcome({effects.work[0].job_id, 1, StepsCommitted{2}}, 0)
               .to_scheduler.at(0)
               .body == Body{StepsCommitted{2}});
   }
@@ -153,9 +153,9 @@ TEST_CASE_FIXTURE(Synchronous, "a commit that is said again is worked on, and an
 
 TEST_CASE_FIXTURE(Synchronous, "executors that cannot commit are the scheduler's to know") {
   const auto work = Scheduler(CommitSteps{1}).work.at(0);
-  (void)core.HandleOutcome({work.ticket, 0, StepsCommitted{1}}, 0);
+  (void)core.HandleOutcome({work.job_id, 0, StepsCommitted{1}}, 0);
   const ErrorReply error{ErrorCode::kRefused, "1 of 2 batches missing"};
-  const auto effects = core.HandleOutcome({work.ticket, 1, error}, 0);
+  const auto effects = core.HandleOutcome({work.job_id, 1, error}, 0);
   REQUIRE(effects.to_scheduler.size() == 1);
   CHECK(effects.to_scheduler[0].body == Body{error});
 }
@@ -210,9 +210,9 @@ TEST_CASE_FIXTURE(OnlyServer, "no requests are taken while the executors have en
     work.push_back(Worker(n, Embed(n % 10), {1000 + n % 4}).work.at(0));
   }
   CHECK_FALSE(core.AcceptsRequests());
-  (void)core.HandleOutcome({work[3].ticket, 0, EmbedReply{Matrix(1, 4)}}, 0);
+  (void)core.HandleOutcome({work[3].job_id, 0, EmbedReply{Matrix(1, 4)}}, 0);
   CHECK_FALSE(core.AcceptsRequests());
-  (void)core.HandleOutcome({work[3].ticket, 1, EmbedReply{Matrix(1, 4)}}, 0);
+  (void)core.HandleOutcome({work[3].job_id, 1, EmbedReply{Matrix(1, 4)}}, 0);
   CHECK(core.AcceptsRequests());
 }
 
@@ -225,15 +225,15 @@ TEST_CASE_FIXTURE(OnlyServer, "a sender has some jobs before the executors, then
   CHECK(core.AcceptsRequests());
   CHECK(Worker(1, Embed(0), kOther).work.size() == 1);  // another sender's turn
   CHECK(Refusal(Worker(ReplyCache::kKept + 1, Embed(0))) == "more than 128 requests are open");
-  (void)core.HandleOutcome({work[0].ticket, 0, EmbedReply{Matrix(1, 4)}}, 0);
-  const auto next = core.HandleOutcome({work[0].ticket, 1, EmbedReply{Matrix(1, 4)}}, 0).work;
+  (void)core.HandleOutcome({work[0].job_id, 0, EmbedReply{Matrix(1, 4)}}, 0);
+  const auto next = core.HandleOutcome({work[0].job_id, 1, EmbedReply{Matrix(1, 4)}}, 0).work;
   REQUIRE(next.size() == 1);
   CHECK(*next[0].request() ==
         testing::Ticketed(Embed((RequestTable::kMostJobsOfSender + 1) % 10), kWorker));
   // A worker that is dropped takes what waits with it.
   CHECK(Scheduler(DropBatches{kWorker}).work.size() == 1);
-  (void)core.HandleOutcome({work[1].ticket, 0, EmbedReply{Matrix(1, 4)}}, 0);
-  CHECK(core.HandleOutcome({work[1].ticket, 1, EmbedReply{Matrix(1, 4)}}, 0).work.empty());
+  (void)core.HandleOutcome({work[1].job_id, 0, EmbedReply{Matrix(1, 4)}}, 0);
+  CHECK(core.HandleOutcome({work[1].job_id, 1, EmbedReply{Matrix(1, 4)}}, 0).work.empty());
 }
 
 TEST_CASE_FIXTURE(Synchronous, "requests that wait for their step do not keep others out") {
@@ -254,8 +254,8 @@ TEST_CASE_FIXTURE(OnlyServer, "a reply is encoded as its request asks, and says 
     const auto work =
         core.HandleWorker(PeerOf(kWorker), {envelope, Ticketed(Embed(0), kWorker)}, 5000)
             .work.at(0);
-    (void)core.HandleOutcome({work.ticket, 0, EmbedReply{third}}, 5500);
-    const auto effects = core.HandleOutcome({work.ticket, 1, EmbedReply{Matrix(1, 4)}}, 6234);
+    (void)core.HandleOutcome({work.job_id, 0, EmbedReply{third}}, 5500);
+    const auto effects = core.HandleOutcome({work.job_id, 1, EmbedReply{Matrix(1, 4)}}, 6234);
     Message reply = Reply(effects);
     CHECK(reply.envelope.service_us == 1234);
     reply.body = EmbedReply{third};
@@ -306,7 +306,7 @@ struct Whole : OnlyServer {
       const ServerWork work = effects.work.at(0);
       for (uint32_t e = 0; e < 2; ++e) {
         effects = core.HandleOutcome(
-            {work.ticket, e, executors[e]->Handle(work.sender(), *work.request())}, 0);
+            {work.job_id, e, executors[e]->Handle(work.sender(), *work.request())}, 0);
       }
     }
     const Message reply = Reply(effects);
@@ -349,8 +349,8 @@ TEST_CASE_FIXTURE(OnlyServer, "a request in two rounds is one: repeated, timed a
   active.max = active.sum_exp = active.target_logit = {1, 1};
   active.active = {3, 3};
   active.active_rows = 3;
-  (void)core.HandleOutcome({first.ticket, 0, active}, 1500);
-  const auto between = core.HandleOutcome({first.ticket, 1, active}, 2000);
+  (void)core.HandleOutcome({first.job_id, 0, active}, 1500);
+  const auto between = core.HandleOutcome({first.job_id, 1, active}, 2000);
   CHECK(between.to_workers.empty());
   REQUIRE(between.work.size() == 1);
   CHECK(std::holds_alternative<GradientPush>(*between.work[0].request()));

@@ -35,17 +35,17 @@ TEST_CASE("every job runs on every executor, in the order of submission") {
   REQUIRE(pool.size() == 3);
   constexpr uint64_t kJobs = 50;
   std::map<uint32_t, uint64_t> last;
-  for (uint64_t ticket = 1; ticket <= kJobs; ++ticket) {
-    pool.Submit(ticket, [ticket](Executor& executor) {
-      return Loaded{ticket, executor.output().layer().map().owned()[0].value};
+  for (uint64_t job_id = 1; job_id <= kJobs; ++job_id) {
+    pool.Submit(job_id, [job_id](Executor& executor) {
+      return Loaded{job_id, executor.output().layer().map().owned()[0].value};
     });
   }
   for (uint64_t n = 0; n < 3 * kJobs; ++n) {
     const auto outcome = Next(&pool);
     const auto& part = std::get<Loaded>(outcome.part);
-    CHECK(part.rows == outcome.ticket);
+    CHECK(part.rows == outcome.job_id);
     CHECK(part.memory_bytes == 2 * outcome.executor);  // its own slots
-    CHECK(outcome.ticket == ++last[outcome.executor]);
+    CHECK(outcome.job_id == ++last[outcome.executor]);
   }
   CHECK_FALSE(pool.Collect());
 }
@@ -60,14 +60,14 @@ TEST_CASE("more jobs than the queues hold, and results that nobody collects, kee
   });
   running.wait();  // both lanes are busy now
   constexpr uint64_t kJobs = 3 * ExecutorPool::kQueued;
-  for (uint64_t ticket = 1; ticket < kJobs; ++ticket) {
-    pool.Submit(ticket, [](Executor&) { return Done{}; });
+  for (uint64_t job_id = 1; job_id < kJobs; ++job_id) {
+    pool.Submit(job_id, [](Executor&) { return Done{}; });
   }
   release.count_down();
   std::map<uint32_t, uint64_t> next;
   for (uint64_t n = 0; n < 2 * kJobs; ++n) {
     const auto outcome = Next(&pool);
-    CHECK(outcome.ticket == next[outcome.executor]++);
+    CHECK(outcome.job_id == next[outcome.executor]++);
   }
   CHECK_FALSE(pool.Collect());
 }
@@ -76,7 +76,7 @@ TEST_CASE("an executor that finds no memory answers every job with the reason") 
   ExecutorPool pool(1, [](uint32_t) -> std::unique_ptr<Executor> { throw std::bad_alloc(); });
   pool.Submit(4, [](Executor&) { return Done{}; });
   const auto outcome = Next(&pool);
-  CHECK(outcome.ticket == 4);
+  CHECK(outcome.job_id == 4);
   CHECK(std::get<Error>(outcome.part).message.find("not enough memory") == 0);
 }
 

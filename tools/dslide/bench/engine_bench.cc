@@ -136,23 +136,23 @@ class Engine {
     lease.unit = static_cast<uint32_t>(next_batch_ / config_.train.unit_batches);
     LeaseBatch batch = batches_[next_batch_ % batches_.size()];
     batch.index = static_cast<uint32_t>(next_batch_ % config_.train.unit_batches);
-    const uint64_t ticket = ++next_batch_;
+    const uint64_t id = ++next_batch_;
     BatchFlight flight(config_, plan_, lease, std::move(batch), next_batch_);
     Body request = flight.RequestFor(0);
     RequestRound first(std::move(request));
-    const auto added = flights_.emplace(ticket, Flight{std::move(flight), std::move(first), {}});
-    Submit(ticket, &added.first->second);
+    const auto added = flights_.emplace(id, Flight{std::move(flight), std::move(first), {}});
+    Submit(id, &added.first->second);
   }
 
-  void Submit(uint64_t ticket, Flight* flight) {
+  void Submit(uint64_t id, Flight* flight) {
     flight->parts.resize(pool_->size());
     flight->missing = pool_->size();
-    pool_->Submit(ticket, RequestJob{kWorker, flight->round.request()});
+    pool_->Submit(id, RequestJob{kWorker, flight->round.request()});
   }
 
   // True if the outcome ended a batch.
   bool Take(ExecutorPool::Outcome outcome) {
-    Flight& flight = flights_.at(outcome.ticket);
+    Flight& flight = flights_.at(outcome.job_id);
     ThrowIfError(outcome.part);
     flight.parts[outcome.executor] = std::move(outcome.part);
     if (--flight.missing > 0) return false;
@@ -160,10 +160,10 @@ class Engine {
     if (progress == RequestRound::Progress::kOutOfRange)
       throw std::runtime_error("training diverged");
     if (progress == RequestRound::Progress::kReplied && TakeReply(&flight)) {
-      flights_.erase(outcome.ticket);
+      flights_.erase(outcome.job_id);
       return true;
     }
-    Submit(outcome.ticket, &flight);
+    Submit(outcome.job_id, &flight);
     return false;
   }
 
