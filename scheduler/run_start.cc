@@ -93,8 +93,7 @@ class Starter {
     inputs_.config = options_.config;
     inputs_.run = {DrawIncarnation().value};
     inputs_.trust_secret = DrawIncarnation().value;
-    inputs_.ticket_key = SigningKey::Draw();
-    inputs_.receipt_secret = DrawHashKey();
+    inputs_.lease_keys = SchedulerKeys::Draw();
     Result<std::unique_ptr<Endpoint>> endpoint =
         Endpoint::Open(options_.config, root_, options_.resume);
     DSLIDE_RETURN_IF_ERROR(endpoint);

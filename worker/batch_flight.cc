@@ -81,7 +81,7 @@ BatchFlight::BatchFlight(const Config& config, const Plan& plan, const LeaseGran
       only_server_(std::ranges::count(with_neurons_, true) == 1),
       greeted_(std::move(greeted)),
       replies_(plan.servers.size()),
-      receipts_(plan.servers.size()),
+      proofs_(plan.servers.size()),
       wants_dense_(dense == nullptr && !config.model.dense.empty()),
       dense_(std::move(dense)) {
   greeted_.resize(plan.servers.size());
@@ -205,9 +205,9 @@ Body BatchFlight::RequestFor(uint32_t server) const {
   return Ack{};
 }
 
-Result<bool> BatchFlight::Take(uint32_t server, Body reply, uint64_t receipt, double loss_part) {
+Result<bool> BatchFlight::Take(uint32_t server, Body reply, const BatchProof& proof) {
   DSLIDE_RETURN_IF_ERROR(CheckShape(server, reply));
-  if (receipt != 0) receipts_[server] = {receipt, loss_part};
+  if (proof.receipt != 0) proofs_[server] = proof;
   if (Asks(server) && !replies_[server]) --missing_;
   replies_[server] = std::move(reply);
   AddPartials();
@@ -326,27 +326,18 @@ void BatchFlight::Advance() {
       break;
     case Stage::kTopK:
       MergePredictions();
-      ReportReceipts();
-      stage_ = Stage::kDone;
+      End();
       break;
     case Stage::kEmbedPush:
     case Stage::kDone:
-      ReportReceipts();
-      stage_ = Stage::kDone;
+      End();
       break;
   }
 }
 
-// Reports the receipts of the servers that give receipts, in the order of the plan.
-void BatchFlight::ReportReceipts() {
-  const bool trains = kind_ == LeaseKind::kTrain;
-  done_.receipts.clear();
-  done_.loss_parts.clear();
-  for (size_t server = 0; server < receipts_.size(); ++server) {
-    if (!with_neurons_[server] && !(trains && with_input_[server])) continue;
-    done_.receipts.push_back(receipts_[server].receipt);
-    if (trains) done_.loss_parts.push_back(receipts_[server].loss_part);
-  }
+void BatchFlight::End() {
+  ReportProofs(proofs_, plan_, config_.cluster, kind_, &done_);
+  stage_ = Stage::kDone;
 }
 
 // h = relu(pre-activation), or with model.activation = linear h = pre-activation; in training the

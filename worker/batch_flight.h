@@ -24,6 +24,7 @@
 
 #include "common/config/config.h"
 #include "common/run/dense_layers.h"
+#include "common/run/lease_proofs.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
@@ -59,8 +60,8 @@ class BatchFlight {
 
   // Takes a server's reply to the current stage. Returns true when that completed the stage (the
   // next stage's requests are then due, or the flight is done); an Error says why the reply is
-  // invalid. `receipt`, `loss_part`: of the reply, if it is to the batch's last request there.
-  Result<bool> Take(uint32_t server, Body reply, uint64_t receipt = 0, double loss_part = 0);
+  // invalid. `proof`: of the reply, if it is to the batch's last request there.
+  Result<bool> Take(uint32_t server, Body reply, const BatchProof& proof = {});
 
   // Counts bytes sent to and received from servers for this batch; `kind` is the Body::index().
   void CountSent(size_t kind, size_t bytes);
@@ -91,7 +92,7 @@ class BatchFlight {
   void MergeStatistics(ActiveReply merged);
   void MaskGradient(Matrix gradient);
   void MergePredictions();
-  void ReportReceipts();
+  void End();
 
   const Config& config_;
   const Plan& plan_;
@@ -111,16 +112,12 @@ class BatchFlight {
   std::vector<uint32_t> label_totals_;  // [B]
   std::vector<float> weights_;          // [B] of the samples' losses; empty: all 1
   std::vector<std::optional<Body>> replies_;  // [servers]
-  struct Receipt {
-    uint64_t receipt = 0;  // 0 before it comes
-    double loss_part = 0;
-  };
-  std::vector<Receipt> receipts_;  // [servers]
-  uint32_t missing_ = 0;           // of the servers that the stage asks
-  uint32_t added_ = 0;             // of the replies, from the first, are in sum_
-  std::optional<PartialSum> sum_;  // [B x H]; none was added yet
-  Matrix first_;                   // [B x H_1] h_1, if there are dense layers
-  Matrix hidden_;                  // [B x H_L] h_L
+  std::vector<BatchProof> proofs_;            // [servers] none before they come
+  uint32_t missing_ = 0;                      // of the servers that the stage asks
+  uint32_t added_ = 0;                        // of the replies, from the first, are in sum_
+  std::optional<PartialSum> sum_;             // [B x H]; none was added yet
+  Matrix first_;                              // [B x H_1] h_1, if there are dense layers
+  Matrix hidden_;                             // [B x H_L] h_L
   GradientPush push_;
   Matrix gradient_;  // [B x H_1]
   bool wants_dense_;

@@ -340,7 +340,7 @@ void WorkerCore::OnServerReply(uint32_t server, Message message, size_t bytes) {
 }
 
 // The reply to a push. The next batch's EmbedReply acknowledges the push; a mere Ack refuses that
-// batch. The receipt is of the batch that was pushed.
+// batch. The proof is of the batch that was pushed.
 void WorkerCore::Pushed(const AwaitedReply& request, Message reply) {
   const bool embedded = std::holds_alternative<EmbedReply>(reply.body);
   if (!embedded && !std::holds_alternative<Ack>(reply.body)) {
@@ -354,8 +354,7 @@ void WorkerCore::Pushed(const AwaitedReply& request, Message reply) {
   if (!embedded) {
     return FailFlight(*request.next, plan_.servers[request.server].name + " takes no more batches");
   }
-  reply.envelope.receipt = 0;
-  reply.envelope.loss_part = 0;
+  BatchProof().PutInto(&reply.envelope);
   TakeReply(*request.next, request.server, std::move(reply));
 }
 
@@ -380,8 +379,8 @@ void WorkerCore::OnServerError(const AwaitedReply& request, const ErrorReply& er
 void WorkerCore::TakeReply(uint64_t id, uint32_t server, Message reply) {
   if (!work_->flights.Has(id)) return;  // it has failed
   Flight& flight = work_->flights.At(id);
-  const Result<bool> complete = flight.batch.Take(server, std::move(reply.body),
-                                                  reply.envelope.receipt, reply.envelope.loss_part);
+  const Result<bool> complete =
+      flight.batch.Take(server, std::move(reply.body), BatchProof::In(reply.envelope));
   links_.Judge(server, complete.ok() || flight.batch.diverged(), now_us_);
   if (flight.batch.diverged()) return EndAsDiverged(complete.error().message);
   if (!complete.ok()) return FailFlight(id, complete.error().message);

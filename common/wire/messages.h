@@ -123,7 +123,7 @@ struct JoinReply {
   std::string config;
   uint64_t train_samples = 0;
   uint64_t train_checksum = 0;  // 0: not told
-  // ServerKeys of common/run/tickets.h: 32 and 16 bytes; only servers get them.
+  // ServerKeys of common/run/lease_proofs.h: 32 and 16 bytes; only servers get them.
   Bytes verify_key = {};
   Bytes receipt_key = {};
   bool operator==(const JoinReply&) const = default;
@@ -552,7 +552,7 @@ struct Envelope {
   WirePrecision reply_precision = WirePrecision::kBf16;  // requests to servers
   uint32_t service_us = 0;                               // a server's replies: queues included
   uint64_t receipt = 0;  // a server's reply to the last request of a batch
-  double loss_part = 0;  // with the receipt of a trained batch (common/run/tickets.h)
+  double loss_part = 0;  // with the receipt of a trained batch (common/run/lease_proofs.h)
   bool operator==(const Envelope&) const = default;
 };
 

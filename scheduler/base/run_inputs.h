@@ -13,8 +13,7 @@
 #include "common/data/dataset.h"
 #include "common/data/measures/logit_adjustment.h"
 #include "common/data/measures/metrics.h"
-#include "common/security/keyed_hash.h"
-#include "common/security/signature.h"
+#include "common/run/lease_proofs.h"
 #include "common/wire/messages.h"
 #include "scheduler/ledger/ledger.h"
 
@@ -29,11 +28,9 @@ struct RunContext {
   std::string checkpoint_directory;  // where checkpoints are put
   uint64_t train_checksum = 0;       // Checksum(*train)
   uint64_t trust_secret = 0;         // decides which batches are audited; nobody may know it
-  bool keyed = false;         // members have keys, whose fingerprints incarnations begin with
-  uint64_t preprocessor = 0;  // checksum of its file; 0: samples are numbers
-  // Drawn by this incarnation of the scheduler, which alone may know them (common/run/tickets.h).
-  SigningKey ticket_key = {};
-  HashKey receipt_secret = {};
+  bool keyed = false;             // members have keys, whose fingerprints incarnations begin with
+  uint64_t preprocessor = 0;      // checksum of its file; 0: samples are numbers
+  SchedulerKeys lease_keys = {};  // of this incarnation of the scheduler
   // Of a stream (train.open_vocabulary), whose segments are epochs: the number of the one that
   // `train` is, from 1. `config` and `preprocessor` are those to which the model has grown.
   uint32_t segment = 0;

@@ -7,8 +7,8 @@
 #include "common/base/check.h"
 #include "common/run/batch_number.h"
 #include "common/run/lease_batch.h"
+#include "common/run/lease_proofs.h"
 #include "common/run/step.h"
-#include "common/run/tickets.h"
 #include "scheduler/base/events.h"
 
 namespace dslide {
@@ -182,8 +182,8 @@ std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& ap
     const uint64_t number = NumberInPass(lease->unit, index, train.unit_batches);
     grant.batches.push_back(by_numbers ? BatchByNumbers(*order_, number, index)
                                        : BatchWithSamples(*order_, number, index));
-    grant.batches.back().ticket =
-        TicketOf(run.ticket_key, applicant.worker, grant.kind, {grant.epoch, grant.unit, index});
+    grant.batches.back().ticket = TicketOf(run.lease_keys.tickets, applicant.worker, grant.kind,
+                                           {grant.epoch, grant.unit, index});
   }
   return grant;
 }

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "common/base/plural.h"
+#include "common/run/lease_proofs.h"
 #include "common/run/step.h"
-#include "common/run/tickets.h"
 
 namespace dslide {
 namespace {
@@ -62,8 +62,8 @@ ReportFault FaultOf(const BatchDone& done, LeaseKind kind, Incarnation worker, c
   const bool trained = kind == LeaseKind::kTrain;
   const std::vector<bool> gives = GivesReceipt(plan, run.config.cluster, kind);
   const auto given = static_cast<size_t>(std::ranges::count(gives, true));
-  const std::vector<uint64_t> receipts = ReceiptsOf(run.receipt_secret, plan, run.config.cluster,
-                                                    worker, kind, done.batch, done.loss_parts);
+  const std::vector<uint64_t> receipts = ReceiptsOf(
+      run.lease_keys.receipts, plan, run.config.cluster, worker, kind, done.batch, done.loss_parts);
   ReportFault fault;
   const bool fits =
       done.receipts.size() == given && done.loss_parts.size() == (trained ? given : 0);

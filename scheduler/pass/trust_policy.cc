@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "common/base/nearest.h"
+#include "common/run/lease_proofs.h"
 #include "common/run/slot_plan.h"
 #include "common/run/slot_rows.h"
-#include "common/run/tickets.h"
 #include "common/security/keys.h"
 #include "scheduler/base/events.h"
 
@@ -145,7 +145,8 @@ void TrustPolicy::OnComplaint(const Member& server, const Offence& offence, cons
   if (accused == nullptr || accused->role != Role::kWorker) return;
   if (run.cluster->loads.Unproven(server.incarnation)) return;
   for (const LeaseKind kind : {LeaseKind::kTrain, LeaseKind::kEvaluate}) {
-    if (IsTicket(run.inputs.ticket_key.verify_key(), offence.ticket, worker, kind, offence.batch)) {
+    if (IsTicket(run.inputs.lease_keys.tickets.verify_key(), offence.ticket, worker, kind,
+                 offence.batch)) {
       return;
     }
   }

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "common/base/plural.h"
+#include "common/run/lease_proofs.h"
 #include "common/run/slot_plan.h"
-#include "common/run/tickets.h"
 #include "scheduler/balance/model_size.h"
 #include "scheduler/base/events.h"
 #include "scheduler/members/planned_servers.h"
@@ -176,12 +176,7 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   }
   JoinReply reply{member.name, FormatConfig(WithoutGrowth(run.base)), run.EpochSamples(),
                   run.train_checksum};
-  if (is_server) {
-    const auto& verify = run.ticket_key.verify_key().bytes;
-    const HashKey receipts = ReceiptKeyOf(run.receipt_secret, incarnation);
-    reply.verify_key.assign(verify.begin(), verify.end());
-    reply.receipt_key.assign(receipts.begin(), receipts.end());
-  }
+  if (is_server) run.lease_keys.Of(incarnation).PutInto(&reply);
   out->Reply(member, message, std::move(reply));
   return {&member, !known};
 }

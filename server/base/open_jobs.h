@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/run/lease_proofs.h"
 #include "common/wire/messages.h"
 #include "server/executor/executor_pool.h"
 #include "server/executor/job.h"
@@ -37,8 +38,7 @@ struct Asker {
   int64_t arrived_us = 0;
   uint32_t plan_version = 0;          // of a worker's request; 0: the plan may change meanwhile
   std::optional<BatchEnd> ends = {};  // none: the request is not the last one of its batch here
-  uint64_t receipt = 0;               // of the batch that the request ends
-  double loss_part = 0;               // that the receipt tells
+  BatchProof proof = {};              // of the batch that the request ends
 };
 
 // What a job is for: this decides who takes its result.

@@ -29,10 +29,7 @@ std::shared_ptr<const Bytes> ServerOutbox::Answer(const Asker& asker, Body body,
   Message message = Envelop(std::move(body), asker.sequence);
   message.envelope.service_us =
       static_cast<uint32_t>(std::max<int64_t>(0, now_us - asker.arrived_us));
-  if (!std::holds_alternative<ErrorReply>(message.body)) {
-    message.envelope.receipt = asker.receipt;
-    message.envelope.loss_part = asker.loss_part;
-  }
+  if (!std::holds_alternative<ErrorReply>(message.body)) asker.proof.PutInto(&message.envelope);
   auto bytes = std::make_shared<const Bytes>(Encode(message, asker.precision));
   effects_.to_workers.emplace_back(asker.peer, bytes);
   return bytes;

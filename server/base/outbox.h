@@ -37,7 +37,7 @@ class ServerOutbox {
 
   // Answers a peer's request with that sequence (0: no request). The answer is not kept.
   void Answer(const PeerId& peer, uint64_t sequence, Body body);
-  // Answers `asker`, and tells it how long it has waited; not an error, with its receipt. Returns
+  // Answers `asker`, and tells it how long it has waited; not an error, with its proof. Returns
   // the encoded message.
   std::shared_ptr<const Bytes> Answer(const Asker& asker, Body body, int64_t now_us);
   // Sends an answer again.

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/config/config.h"
+#include "common/run/lease_proofs.h"
 #include "common/run/slot_plan.h"
-#include "common/run/tickets.h"
 
 namespace dslide {
 

@@ -10,7 +10,6 @@
 #include "common/run/slot_plan.h"
 #include "common/run/slot_rows.h"
 #include "common/run/step.h"
-#include "common/run/tickets.h"
 #include "server/gate/request_bytes.h"
 
 namespace dslide {
@@ -54,30 +53,6 @@ bool OthersHaveNeurons(const ServerSeat& seat) {
   return std::ranges::count(has, true) > (has[*seat.index] ? 1 : 0);
 }
 
-// none: the request is not the last one of its batch at this server.
-std::optional<BatchEnd> EndOf(const Body& body, const ServerSeat& seat) {
-  const auto has = [&](SlotRange slots) -> bool {
-    return ServersWith(seat.plan, slots)[*seat.index];
-  };
-  const auto has_input = [&] { return has(InputSlots(seat.config.cluster)); };
-  const auto end = [&](LeaseKind kind, const BatchId& batch) {
-    return BatchEnd{kind, batch, seat.plan.version, has(OutputSlots(seat.config.cluster))};
-  };
-  if (const auto* push = std::get_if<EmbedPush>(&body); push != nullptr && has_input()) {
-    return end(LeaseKind::kTrain, push->batch);
-  }
-  if (const auto* push = std::get_if<GradientPush>(&body); push != nullptr && !has_input()) {
-    return end(LeaseKind::kTrain, push->batch);
-  }
-  if (const auto* query = std::get_if<ActiveQuery>(&body); query != nullptr && query->finish) {
-    if (!has_input()) return end(LeaseKind::kTrain, query->batch);
-  }
-  if (const auto* top = std::get_if<TopKRequest>(&body)) {
-    return end(LeaseKind::kEvaluate, top->batch);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 RequestLimits RequestLimits::For(uint64_t memory_bytes, const Config& config) {
@@ -102,10 +77,10 @@ std::optional<ErrorReply> RequestTable::WhyNotKept(Message* message, const Serve
   if (fenced_.contains(sender)) {
     return ErrorReply{ErrorCode::kFenced, "the scheduler took this worker for dead; join again"};
   }
-  if (std::string why = TicketGate::Check(sender, &message->body, seat, out); !why.empty()) {
+  if (std::string why = LeaseGate::Check(sender, &message->body, seat, out); !why.empty()) {
     return ErrorReply{ErrorCode::kRefused, std::move(why)};
   }
-  if (TicketGate::Begins(message->body) || replies_.Knows(sender) || early_.Has(sender)) return {};
+  if (LeaseGate::Begins(message->body) || replies_.Knows(sender) || early_.Has(sender)) return {};
   return ErrorReply{ErrorCode::kUnknownBatch, "this sender has begun no batch here"};
 }
 
@@ -180,7 +155,7 @@ void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& s
       break;
   }
   numbers_.TakeOutNext(envelope.incarnation, &message.body, out);
-  const std::optional<BatchEnd> ends = EndOf(message.body, seat);
+  const std::optional<BatchEnd> ends = LeaseGate::EndOf(message.body, seat);
   RequestRound round(std::move(message.body));
   Accept({{peer, envelope.incarnation, envelope.sequence, envelope.reply_precision, now_us,
            envelope.plan_version, ends},
@@ -282,20 +257,8 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
   const auto* push = std::get_if<GradientPush>(asked.get());
   // A refused push leaves the loss as it is. After a second round the loss has log Z already.
   if (gradient != nullptr && !gradient->active && push != nullptr) losses_.OnPush(sender, *push);
-  GiveReceipt(seat, &request.asker);
+  LeaseGate::Prove(seat, &losses_, &request.asker);
   Reply(request.asker, std::move(reply), now_us, out);
-}
-
-// For the reply to the last request of a batch.
-void RequestTable::GiveReceipt(const ServerSeat& seat, Asker* asker) {
-  if (!asker->ends || !seat.keys) return;
-  const BatchEnd& end = *asker->ends;
-  if (end.kind == LeaseKind::kTrain && end.has_neurons) {
-    asker->loss_part = losses_.PartOf(asker->incarnation, end.batch).value_or(kUnknownLossPart);
-    losses_.Forget(asker->incarnation, end.batch);
-  }
-  asker->receipt = ReceiptOf(seat.keys->receipts, seat.self, asker->incarnation, end.plan_version,
-                             end.kind, end.batch, asker->loss_part);
 }
 
 // Of batches whose work the executors still hold: with a plan switch, and when a step is committed,

@@ -5,7 +5,7 @@
 // is open. Requests of a worker that the scheduler dropped are refused. Requests by a plan that is
 // not in force yet are kept until it is.
 //
-// A batch begins with a ticket of the scheduler (TicketGate). The other requests of a batch are for
+// A batch begins with a ticket of the scheduler (LeaseGate). The other requests of a batch are for
 // workers that have begun one: nothing is kept of other workers.
 //
 // Memory and time are bounded, whatever peers send. A sender has at most kMostJobsOfSender requests
@@ -29,9 +29,9 @@
 #include "server/core/audit_book.h"
 #include "server/core/reply_cache.h"
 #include "server/gate/fair_queue.h"
+#include "server/gate/lease_gate.h"
 #include "server/gate/loss_book.h"
 #include "server/gate/number_check.h"
-#include "server/gate/ticket_gate.h"
 
 namespace dslide {
 
@@ -120,7 +120,6 @@ class RequestTable {
   void NoteForAudit(const Asker& asker, const Body& request, AuditBook::Outcome outcome,
                     const ServerSeat& seat, ServerOutbox* out);
   std::string WhyRefused(const Body& request, const ServerSeat& seat) const;
-  void GiveReceipt(const ServerSeat& seat, Asker* asker);
   void Accept(PeerRequest request, const ServerSeat& seat, int64_t now_us, ServerOutbox* out);
   void Wait(uint64_t step, PeerRequest request, int64_t now_us, ServerOutbox* out);
   void Submit(PeerRequest request, int64_t now_us, ServerOutbox* out);

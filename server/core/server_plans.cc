@@ -66,13 +66,7 @@ void ServerCore::DropGeneration() {
 void ServerCore::OnJoinReply(const Message& message, const JoinReply& reply) {
   Result<Config> config = ParseSchedulersConfig(reply.config);
   if (!config.ok()) return out_.Exit(config.error());
-  ServerKeys keys;
-  if (reply.verify_key.size() == keys.tickets.bytes.size() &&
-      reply.receipt_key.size() == keys.receipts.size()) {
-    std::ranges::copy(reply.verify_key, keys.tickets.bytes.begin());
-    std::ranges::copy(reply.receipt_key, keys.receipts.begin());
-    SetKeys(keys);
-  }
+  if (const auto keys = ServerKeys::In(reply)) SetKeys(keys);
   const bool goes_on = config_ && message.envelope.run == out_.link().run() && *config_ == *config;
   if (goes_on && reply.name == given_name_) return;
   given_name_ = reply.name;

@@ -27,10 +27,10 @@ RunInputs SimScheduler::Inputs(RunId run) const {
   inputs.held_out = world_.setup.held_out;
   inputs.checkpoint_directory = kCheckpoints;
   const uint64_t secret[] = {incarnation_.value, SubSeed(incarnation_.value, 1)};
-  std::memcpy(inputs.receipt_secret.data(), secret, sizeof(secret));
+  std::memcpy(inputs.lease_keys.receipts.data(), secret, sizeof(secret));
   SigningKey::Seed seed = {};
   std::memcpy(seed.data(), secret, sizeof(secret));
-  inputs.ticket_key = SigningKey::FromSeed(seed);
+  inputs.lease_keys.tickets = SigningKey::FromSeed(seed);
   for (const LedgerEntry& entry : world_.disk.ledger) inputs.ledger.Apply(entry);
   if (const SimCheckpoint* newest = world_.disk.Newest()) {
     inputs.checkpoint = newest->manifest;

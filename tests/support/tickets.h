@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "common/run/tickets.h"
+#include "common/run/lease_proofs.h"
 
 namespace dslide::testing {
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "common/base/process.h"
-#include "common/run/tickets.h"
+#include "common/run/lease_proofs.h"
 #include "tests/attacks/families/poison_attacks.h"
 #include "tests/attacks/intruder.h"
 #include "tests/attacks/lying_server.h"

@@ -1,7 +1,7 @@
 // Workers that report what they have not done, and servers that report workers.
 #include <cmath>
 
-#include "common/run/tickets.h"
+#include "common/run/lease_proofs.h"
 #include "scheduler/base/events.h"
 #include "scheduler/members/offences.h"
 #include "tests/scheduler/support/fake_cluster.h"
@@ -93,8 +93,9 @@ TEST_CASE("offenders: a batch that was never leased to a worker does not count")
       GivesReceipt(run.core().plan(), config.cluster, LeaseKind::kTrain);
   claimed.loss_parts.assign(static_cast<size_t>(std::ranges::count(gives, true)), 0.0);
   claimed.loss_parts.at(0) = claimed.loss_sum;
-  claimed.receipts = ReceiptsOf(run.core().run().receipt_secret, run.core().plan(), config.cluster,
-                                {11}, LeaseKind::kTrain, claimed.batch, claimed.loss_parts);
+  claimed.receipts =
+      ReceiptsOf(run.core().run().lease_keys.receipts, run.core().plan(), config.cluster, {11},
+                 LeaseKind::kTrain, claimed.batch, claimed.loss_parts);
   run.Send(12, claimed);  // with the first worker's receipts and lease
   CHECK(run.status().batches == 0);
   CHECK(run.status().offences == 1);
@@ -303,7 +304,7 @@ TEST_CASE_FIXTURE(TwoKeys, "offenders: whoever is complained of and ends no batc
 
 TEST_CASE_FIXTURE(TwoKeys,
                   "offenders: complaints with a right ticket, or not about workers, do not count") {
-  CHECK(ticket == TicketOf(core().run().ticket_key, {11}, LeaseKind::kTrain, leased));
+  CHECK(ticket == TicketOf(core().run().lease_keys.tickets, {11}, LeaseKind::kTrain, leased));
   // A server that has the key of an earlier scheduler cannot know better.
   Send(1, Complaint(ticket));
   Send(1, Offence{99, leased, "is no member"});

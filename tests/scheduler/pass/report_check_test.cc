@@ -6,8 +6,8 @@
 #include <functional>
 #include <limits>
 
+#include "common/run/lease_proofs.h"
 #include "common/run/slot_plan.h"
-#include "common/run/tickets.h"
 #include "tests/support/numbered_samples.h"
 #include "tests/support/tickets.h"
 
@@ -22,7 +22,7 @@ struct Fixture {
     run.config.train.batch = 4;
     ResolveConfig(50, 10, &run.config);
     run.train = &data;
-    run.receipt_secret = testing::kReceiptKey;
+    run.lease_keys.receipts = testing::kReceiptKey;
     plan = EqualPlan(3, run.config.cluster.slots, {{"a", "a", {1}}, {"b", "b", {2}}});
     done.samples = 4;
     done.loss_sum = 9;
@@ -30,7 +30,7 @@ struct Fixture {
     done.receipts = Receipts(plan, kWorker);
   }
   std::vector<uint64_t> Receipts(const Plan& of, Incarnation worker) const {
-    return ReceiptsOf(run.receipt_secret, of, run.config.cluster, worker, LeaseKind::kTrain,
+    return ReceiptsOf(run.lease_keys.receipts, of, run.config.cluster, worker, LeaseKind::kTrain,
                       done.batch, done.loss_parts);
   }
   std::string Why() const {
@@ -143,7 +143,7 @@ TEST_CASE_FIXTURE(Fixture, "reports: the loss is the sum of the servers' parts")
 TEST_CASE_FIXTURE(Fixture, "reports: of an evaluation only the receipts count") {
   done.loss_sum = 1e300;
   done.loss_parts.clear();
-  done.receipts = ReceiptsOf(run.receipt_secret, plan, run.config.cluster, kWorker,
+  done.receipts = ReceiptsOf(run.lease_keys.receipts, plan, run.config.cluster, kWorker,
                              LeaseKind::kEvaluate, done.batch, {});
   CHECK(FaultOf(done, LeaseKind::kEvaluate, kWorker, plan, kWeight, run).why.empty());
   CHECK_FALSE(Why().empty());

@@ -163,8 +163,8 @@ void FakeCluster::MakeCore() {
   inputs.ledger = ledger;
   inputs.settings = ledger.plan.settings;
   inputs.keyed = keyed;
-  inputs.ticket_key = SigningKey::FromSeed({++lives_});
-  inputs.receipt_secret = {lives_};
+  inputs.lease_keys.tickets = SigningKey::FromSeed({++lives_});
+  inputs.lease_keys.receipts = {lives_};
   std::vector<Manifest> complete;
   if (resume_) complete.push_back(*resume_);
   complete.insert(complete.end(), manifests.begin(), manifests.end());
@@ -221,7 +221,7 @@ void FakeCluster::GiveReceipts(const Envelope& envelope, BatchDone* done) const 
     done->loss_parts.assign(static_cast<size_t>(std::ranges::count(gives, true)), 0.0);
     done->loss_parts.at(0) = done->loss_sum;
   }
-  done->receipts = ReceiptsOf(core_->run().receipt_secret, plan->second, config_.cluster,
+  done->receipts = ReceiptsOf(core_->run().lease_keys.receipts, plan->second, config_.cluster,
                               envelope.incarnation, kind, done->batch, done->loss_parts);
 }
 

@@ -10,8 +10,8 @@
 
 #include "common/base/process.h"
 #include "common/data/checksum.h"
+#include "common/run/lease_proofs.h"
 #include "common/run/slot_plan.h"
-#include "common/run/tickets.h"
 #include "common/wire/messages.h"
 
 namespace dslide {
@@ -88,7 +88,7 @@ Swarm::Swarm(const SwarmSettings& settings)
       site_up_(settings.weather.sites, true),
       whole_{0, false} {
   RunInputs inputs{config_, {77}, &data_, nullptr, "/checkpoints", Checksum(data_)};
-  inputs.receipt_secret[0] = 1;
+  inputs.lease_keys.receipts[0] = 1;
   core_ = std::make_unique<SchedulerCore>(std::move(inputs), now_ms_);
   const uint32_t machines = settings.servers + settings.workers;
   for (uint32_t i = 0; i < machines; ++i) {
@@ -467,7 +467,7 @@ void Swarm::EndBatch(Node* node, uint64_t lease, const BatchId& batch, uint32_t 
   const std::vector<bool> gives = GivesReceipt(plan, config_.cluster, LeaseKind::kTrain);
   done.loss_parts.assign(static_cast<size_t>(std::ranges::count(gives, true)), 0.0);
   done.loss_parts.at(0) = done.loss_sum;
-  done.receipts = ReceiptsOf(core_->run().receipt_secret, plan, config_.cluster, {node->life},
+  done.receipts = ReceiptsOf(core_->run().lease_keys.receipts, plan, config_.cluster, {node->life},
                              LeaseKind::kTrain, batch, done.loss_parts);
   Send(node, done);
   if (node->running == 0 && now_ms_ < node->paused_until_ms) Send(node, Heartbeat{});

@@ -1,8 +1,8 @@
-#include "server/gate/ticket_gate.h"
+#include "server/gate/lease_gate.h"
 
 #include "tests/server/support/part_fixture.h"
 
-namespace dslide::ticket_gate_test {
+namespace dslide::lease_gate_test {
 namespace {
 
 using testing::Ticketed;
@@ -11,7 +11,7 @@ constexpr BatchId kBatch{1, 2, 3};
 
 struct Fixture : PartFixture {
   bool Lets(Body request, Incarnation worker = kWorker) {
-    return TicketGate::Check(worker, &request, seat, &out).empty();
+    return LeaseGate::Check(worker, &request, seat, &out).empty();
   }
 };
 
@@ -31,7 +31,7 @@ Body TopK() {
 TEST_CASE_FIXTURE(Fixture, "tickets: whatever begins a batch needs the worker's own for it") {
   for (const Body& begins : {Embed(true), Embed(false), Query(true), TopK()}) {
     CAPTURE(BodyName(begins));
-    CHECK(TicketGate::Begins(begins));
+    CHECK(LeaseGate::Begins(begins));
     CHECK(Lets(Ticketed(begins, kWorker)));
     CHECK(out.TakeOffences().empty());
     CHECK_FALSE(Lets(begins));
@@ -40,7 +40,7 @@ TEST_CASE_FIXTURE(Fixture, "tickets: whatever begins a batch needs the worker's 
   }
   for (const Body& goes_on :
        {Query(false), Body(GradientPush{kBatch, {}}), Body(EmbedPush{kBatch, {}})}) {
-    CHECK_FALSE(TicketGate::Begins(goes_on));
+    CHECK_FALSE(LeaseGate::Begins(goes_on));
     CHECK(Lets(goes_on));
   }
 }
@@ -68,10 +68,10 @@ TEST_CASE_FIXTURE(Fixture, "tickets: a push goes on without a next batch that ma
   EmbedPush push{kBatch, {}};
   push.next = EmbedRequest{{1, 2, 4}, true, {}};
   Body good = Ticketed(push, kWorker), bad = push;
-  CHECK(TicketGate::Check(kWorker, &good, seat, &out).empty());
+  CHECK(LeaseGate::Check(kWorker, &good, seat, &out).empty());
   CHECK(std::get<EmbedPush>(good).next);
   CHECK(out.TakeOffences().empty());
-  CHECK(TicketGate::Check(kWorker, &bad, seat, &out).empty());
+  CHECK(LeaseGate::Check(kWorker, &bad, seat, &out).empty());
   CHECK_FALSE(std::get<EmbedPush>(bad).next);
   const auto offences = out.TakeOffences();
   REQUIRE(offences.size() == 1);
@@ -88,4 +88,4 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 }  // namespace
-}  // namespace dslide::ticket_gate_test
+}  // namespace dslide::lease_gate_test

@@ -1,4 +1,4 @@
-#include "common/run/tickets.h"
+#include "common/run/lease_proofs.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include "tests/support/hex.h"
 #include "tests/support/tickets.h"
 
-namespace dslide::tickets_test {
+namespace dslide::lease_proofs_test {
 namespace {
 
 using testing::Hex;
@@ -104,4 +104,4 @@ TEST_CASE("receipts: those of the servers at which a batch ends, by a plan") {
 }
 
 }  // namespace
-}  // namespace dslide::tickets_test
+}  // namespace dslide::lease_proofs_test

@@ -1,5 +1,6 @@
-#include "common/run/tickets.h"
+#include "common/run/lease_proofs.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -36,6 +37,31 @@ Statement TicketStatement(Incarnation worker, LeaseKind kind, const BatchId& bat
 }
 
 }  // namespace
+
+void ServerKeys::PutInto(JoinReply* reply) const {
+  reply->verify_key.assign(tickets.bytes.begin(), tickets.bytes.end());
+  reply->receipt_key.assign(receipts.begin(), receipts.end());
+}
+
+std::optional<ServerKeys> ServerKeys::In(const JoinReply& reply) {
+  ServerKeys keys;
+  if (reply.verify_key.size() != keys.tickets.bytes.size() ||
+      reply.receipt_key.size() != keys.receipts.size()) {
+    return std::nullopt;
+  }
+  std::ranges::copy(reply.verify_key, keys.tickets.bytes.begin());
+  std::ranges::copy(reply.receipt_key, keys.receipts.begin());
+  return keys;
+}
+
+ServerKeys SchedulerKeys::Of(Incarnation server) const {
+  return {tickets.verify_key(), ReceiptKeyOf(receipts, server)};
+}
+
+void BatchProof::PutInto(Envelope* envelope) const {
+  envelope->receipt = receipt;
+  envelope->loss_part = loss_part;
+}
 
 Bytes TicketOf(const SigningKey& key, Incarnation worker, LeaseKind kind, const BatchId& batch) {
   const Statement statement = TicketStatement(worker, kind, batch);
@@ -80,6 +106,16 @@ std::vector<bool> GivesReceipt(const Plan& plan, const ClusterConfig& cluster, L
   const std::vector<bool> with_input = ServersWith(plan, InputSlots(cluster));
   for (size_t i = 0; i < gives.size(); ++i) gives[i] = gives[i] || with_input[i];
   return gives;
+}
+
+void ReportProofs(const std::vector<BatchProof>& proofs, const Plan& plan,
+                  const ClusterConfig& cluster, LeaseKind kind, BatchDone* done) {
+  const std::vector<bool> gives = GivesReceipt(plan, cluster, kind);
+  for (size_t i = 0; i < gives.size(); ++i) {
+    if (!gives[i]) continue;
+    done->receipts.push_back(proofs[i].receipt);
+    if (kind == LeaseKind::kTrain) done->loss_parts.push_back(proofs[i].loss_part);
+  }
 }
 
 std::vector<uint64_t> ReceiptsOf(const HashKey& secret, const Plan& plan,

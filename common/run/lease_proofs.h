@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,7 +26,28 @@ namespace dslide {
 struct ServerKeys {
   VerifyKey tickets;
   HashKey receipts = {};
+
+  static std::optional<ServerKeys> In(const JoinReply& reply);  // none: it tells none
+  void PutInto(JoinReply* reply) const;
   bool operator==(const ServerKeys&) const = default;
+};
+
+// What each incarnation of the scheduler draws, and alone may know.
+struct SchedulerKeys {
+  SigningKey tickets = {};
+  HashKey receipts = {};
+
+  static SchedulerKeys Draw() { return {SigningKey::Draw(), DrawHashKey()}; }
+  ServerKeys Of(Incarnation server) const;
+};
+
+// What the reply to the last request of a batch has for the scheduler.
+struct BatchProof {
+  uint64_t receipt = 0;  // 0: none
+  double loss_part = 0;  // that the receipt proves
+
+  static BatchProof In(const Envelope& envelope) { return {envelope.receipt, envelope.loss_part}; }
+  void PutInto(Envelope* envelope) const;
 };
 
 // The ticket of a batch in a lease. It holds as long as the scheduler and the worker live.
@@ -47,6 +69,10 @@ uint64_t ReceiptOf(const HashKey& receipt_key, Incarnation server, Incarnation w
 // [plan.servers] Which servers give a receipt of a batch: those with neurons, in training also
 // those with input rows.
 std::vector<bool> GivesReceipt(const Plan& plan, const ClusterConfig& cluster, LeaseKind kind);
+
+// Reports what the servers have proved, of those that give a receipt. `proofs`: [plan.servers].
+void ReportProofs(const std::vector<BatchProof>& proofs, const Plan& plan,
+                  const ClusterConfig& cluster, LeaseKind kind, BatchDone* done);
 
 // The receipts that a worker has when it has done a batch by a plan, of the servers that give one,
 // in their order. `secret`: the scheduler's. `loss_parts`: of the same servers; none: all 0.

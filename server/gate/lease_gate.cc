@@ -1,0 +1,95 @@
+#include "server/gate/lease_gate.h"
+
+#include <fmt/core.h>
+
+#include "common/run/lease_proofs.h"
+
+namespace dslide {
+
+// What a request says that its worker may do. Without training it may be of either kind: a worker
+// greets servers with the ticket of the batch that it trains.
+struct LeaseGate::Claim {
+  BatchId batch;
+  const Bytes& ticket;
+  bool may_train;
+  bool may_evaluate;
+
+  bool Fits(const VerifyKey& key, Incarnation worker) const {
+    return (may_train && IsTicket(key, ticket, worker, LeaseKind::kTrain, batch)) ||
+           (may_evaluate && IsTicket(key, ticket, worker, LeaseKind::kEvaluate, batch));
+  }
+};
+
+std::optional<LeaseGate::Claim> LeaseGate::ClaimOf(const EmbedRequest& embed) {
+  return Claim{embed.batch, embed.ticket, true, !embed.training};
+}
+
+std::optional<LeaseGate::Claim> LeaseGate::ClaimOf(const Body& request) {
+  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return ClaimOf(*embed);
+  if (const auto* query = std::get_if<ActiveQuery>(&request); query != nullptr && query->alone) {
+    return Claim{query->batch, query->ticket, true, false};
+  }
+  if (const auto* top = std::get_if<TopKRequest>(&request)) {
+    return Claim{top->batch, top->ticket, false, true};
+  }
+  return std::nullopt;
+}
+
+bool LeaseGate::Begins(const Body& request) { return ClaimOf(request).has_value(); }
+
+std::string LeaseGate::Check(Incarnation worker, Body* request, const ServerSeat& seat,
+                             ServerOutbox* out) {
+  if (auto* push = std::get_if<EmbedPush>(request); push != nullptr && push->next) {
+    if (!WhyRefused(worker, *ClaimOf(*push->next), seat, out).empty()) push->next.reset();
+    return "";
+  }
+  const std::optional<Claim> claim = ClaimOf(*request);
+  return claim ? WhyRefused(worker, *claim, seat, out) : "";
+}
+
+std::string LeaseGate::WhyRefused(Incarnation worker, const Claim& claim, const ServerSeat& seat,
+                                  ServerOutbox* out) {
+  if (!seat.keys) return "the scheduler has not told this server yet how to check tickets";
+  if (claim.Fits(seat.keys->tickets, worker)) return "";
+  out->NoteOffence(Offence{worker.value, claim.batch, "sent a ticket that does not fit its batch",
+                           claim.ticket});
+  return fmt::format("the ticket is not of batch {}.{}.{} and this worker", claim.batch.epoch,
+                     claim.batch.unit, claim.batch.index);
+}
+
+std::optional<BatchEnd> LeaseGate::EndOf(const Body& request, const ServerSeat& seat) {
+  const auto has = [&](SlotRange slots) -> bool {
+    return ServersWith(seat.plan, slots)[*seat.index];
+  };
+  const auto has_input = [&] { return has(InputSlots(seat.config.cluster)); };
+  const auto end = [&](LeaseKind kind, const BatchId& batch) {
+    return BatchEnd{kind, batch, seat.plan.version, has(OutputSlots(seat.config.cluster))};
+  };
+  if (const auto* push = std::get_if<EmbedPush>(&request); push != nullptr && has_input()) {
+    return end(LeaseKind::kTrain, push->batch);
+  }
+  if (const auto* push = std::get_if<GradientPush>(&request); push != nullptr && !has_input()) {
+    return end(LeaseKind::kTrain, push->batch);
+  }
+  if (const auto* query = std::get_if<ActiveQuery>(&request); query != nullptr && query->finish) {
+    if (!has_input()) return end(LeaseKind::kTrain, query->batch);
+  }
+  if (const auto* top = std::get_if<TopKRequest>(&request)) {
+    return end(LeaseKind::kEvaluate, top->batch);
+  }
+  return std::nullopt;
+}
+
+void LeaseGate::Prove(const ServerSeat& seat, LossBook* losses, Asker* asker) {
+  if (!asker->ends || !seat.keys) return;
+  const BatchEnd& end = *asker->ends;
+  BatchProof& proof = asker->proof;
+  if (end.kind == LeaseKind::kTrain && end.has_neurons) {
+    proof.loss_part = losses->PartOf(asker->incarnation, end.batch).value_or(kUnknownLossPart);
+    losses->Forget(asker->incarnation, end.batch);
+  }
+  proof.receipt = ReceiptOf(seat.keys->receipts, seat.self, asker->incarnation, end.plan_version,
+                            end.kind, end.batch, proof.loss_part);
+}
+
+}  // namespace dslide
