@@ -113,6 +113,7 @@ void Advisor::SendOrders(const Roster& roster, uint32_t pause_ms, Outbox* out) c
 
 void Advisor::RenewTables(const Member& server, const Config& config, const Roster& roster,
                           int64_t now_ms, Outbox* out) {
+  if (IsSynchronous(config.train)) return;  // what a batch gives must not depend on the time
   const auto better = BetterTables(server.heartbeat, config.hash, OutputWidth(config.model));
   if (!better) return;
   if (better->round > hash_round_) {

@@ -195,7 +195,7 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
   auto& silent = member->heartbeat.silent_servers;
   if (!of_this_plan || silent.size() > run_.plan().servers.size()) silent.clear();
   if (heartbeat.longest_batch_us > 0) member->batch_us = heartbeat.longest_batch_us;
-  if (member->seated && run_.Training() && !IsSynchronous(run_.inputs.config.train)) {
+  if (member->seated && run_.Training()) {
     run_.advisor.RenewTables(*member, run_.inputs.config, run_.cluster.roster, now_ms, &run_.out);
   }
   if (heartbeat.batches_in_flight == 0) run_.change().OnIdle(member->incarnation);
@@ -241,11 +241,10 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   const bool evaluated = done.predictions.offsets.size() > 1;
   if (evaluated != run_.pass().evaluating()) return;  // of the pass before
   const Incarnation worker = member->incarnation;
-  const double weight = run_.pass().WeightOf(run_.inputs, done.batch);
   if (run_.pass().IsTakenBack(plan_version)) return run_.pass().GiveBack(worker, done.batch);
   const Plan* plan = run_.cluster.seats.PlanOf(plan_version);
   if (plan == nullptr) return run_.pass().GiveBack(worker, done.batch);  // too old to be checked
-  if (!run_.trust.Accepts(done, worker, *plan, weight, run_.Trusting(), now_ms)) return;
+  if (!run_.trust.Accepts(done, worker, *plan, run_.Trusting(), now_ms)) return;
   const bool counts =
       evaluated ? run_.pass().CountEvaluated(run_.inputs, done, plan_version, now_ms, worker)
                 : run_.pass().CountTrained(run_.inputs, done, now_ms, worker);
@@ -259,7 +258,7 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
   }
   if (evaluated && !counts) run_.pass().GiveBack(worker, done.batch);  // if it is not done
   if (counts && !evaluated) {
-    const BatchDone bounded = Bounded(done, weight, run_.inputs);
+    const BatchDone bounded = TrustPolicy::Shown(done, run_.Trusting());
     run_.out.Record(LedgerCounted{done.batch, done.samples, member->name, member->key});
     run_.totals.work.Add(bounded);
     member->samples += done.samples;

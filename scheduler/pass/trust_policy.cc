@@ -90,7 +90,8 @@ void TrustPolicy::Resolve(bool keyed, TrainConfig* train) {
 }
 
 bool TrustPolicy::Accepts(const BatchDone& done, Incarnation worker, const Plan& plan,
-                          double weight, const Run& run, int64_t now_ms) {
+                          const Run& run, int64_t now_ms) {
+  const double weight = run.pass->WeightOf(run.inputs, done.batch);
   const LeaseKind kind = run.pass->evaluating() ? LeaseKind::kEvaluate : LeaseKind::kTrain;
   const ReportFault fault = FaultOf(done, kind, worker, plan, weight, run.inputs);
   believed_.Note(plan.version, worker, fault.why.empty());
@@ -108,14 +109,20 @@ bool TrustPolicy::Accepts(const BatchDone& done, Incarnation worker, const Plan&
 // So a missing receipt is that server's complaint, and a loss is shown only.
 TrustPolicy::Evidence TrustPolicy::EvidenceOf(const ReportFault& fault, Incarnation worker,
                                               const Run& run, int64_t now_ms) {
-  if (fault.is_loss) return {false, {}};
-  if (fault.servers.empty()) return {true, {}};
+  if (fault.is_loss) return std::nullopt;
+  if (fault.servers.empty()) return Offences::Accusers();
+  return Complain(fault.servers, worker, run, now_ms);
+}
+
+TrustPolicy::Evidence TrustPolicy::Complain(const std::vector<Incarnation>& servers,
+                                            Incarnation worker, const Run& run, int64_t now_ms) {
   Offences::Accusers accusers;
-  for (const Incarnation server : fault.servers) {
+  for (const Incarnation server : servers) {
     if (run.cluster->loads.Unproven(server)) continue;
     accusers.merge(offences_.Complain(server, worker, now_ms));
   }
-  return {!accusers.empty(), accusers};
+  if (accusers.empty()) return std::nullopt;
+  return accusers;
 }
 
 bool TrustPolicy::IsStatement(const Body& body) {
@@ -150,11 +157,10 @@ void TrustPolicy::OnComplaint(const Member& server, const Offence& offence, cons
       return;
     }
   }
-  const Offences::Accusers accusers = offences_.Complain(server.incarnation, worker, now_ms);
   NoteOffence(worker,
               fmt::format("{} ({}), says {}", Printable(offence.reason, kMostReason),
                           NameOf(offence.batch), server.name),
-              Evidence{!accusers.empty(), accusers}, run, now_ms);
+              Complain({server.incarnation}, worker, run, now_ms), run, now_ms);
 }
 
 // A worker that is not in the roster has never got a ticket of this incarnation of the scheduler,
@@ -167,10 +173,9 @@ void TrustPolicy::NoteOffence(Incarnation worker, const std::string& reason,
                    fmt::format("an offence: {} {}", member->name, reason),
                    {{"worker", member->name}, {"why", reason}}},
                   now_ms);
-  const bool counts =
-      evidence.counts && believed_.ByAnother(run.cluster->seats.plan().version, worker);
+  const bool counts = evidence && believed_.ByAnother(run.cluster->seats.plan().version, worker);
   const Offences::Verdict verdict =
-      offences_.Note(worker, reason, counts, evidence.accusers, now_ms);
+      offences_.Note(worker, reason, counts, evidence.value_or(Offences::Accusers()), now_ms);
   if (!verdict.excluded) return;
   const std::vector<uint32_t> accusers(verdict.accusers.begin(), verdict.accusers.end());
   Exclude(worker, fmt::format("has done what no honest worker does {} times", Offences::kMost),
@@ -236,16 +241,13 @@ TrustPolicy::Sequel TrustPolicy::Tick(const Run& run, int64_t now_ms) {
   return OnEnded(run.pass->EndAudits(now_ms), run, now_ms);
 }
 
-void TrustPolicy::Count(const Audits::Outcome& outcome) {
+// Returns whether others than before may be asked.
+bool TrustPolicy::Count(const Audits::Outcome& outcome, const Run& run) {
   totals_.skipped += outcome.skipped;
   totals_.undecided += outcome.undecided;
   for (const Audits::Liar& liar : outcome.liars) totals_.liars.insert(liar.worker);
   totals_.taken_back += outcome.take_back;
   totals_.done += !outcome.skipped && !outcome.undecided;
-}
-
-// Returns whether others than before may be asked.
-bool TrustPolicy::CountMissed(const Audits::Outcome& outcome, const Run& run) {
   bool others = false;
   for (const Incarnation worker : outcome.missed) {
     uint32_t& missed = missed_[VoterOf(worker, run)];
@@ -266,8 +268,7 @@ TrustPolicy::Sequel TrustPolicy::OnEnded(const std::vector<Audits::Outcome>& end
   bool take_back = false, others_asked = false;
   for (const Audits::Outcome& outcome : ended) {
     take_back |= outcome.take_back;
-    Count(outcome);
-    others_asked |= CountMissed(outcome, run);
+    others_asked |= Count(outcome, run);
     Show(outcome, run.out);
     for (const Audits::Liar& liar : outcome.liars) {
       const Member* member = run.cluster->roster.Find(liar.worker);

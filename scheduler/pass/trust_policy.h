@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -53,10 +54,13 @@ class TrustPolicy {
   static void Resolve(bool keyed, TrainConfig* train);
 
   // Whether a batch of the pass in progress was done as it is reported. If not, the batch is leased
-  // again, and the worker may be gone afterwards. `plan`: by which the batch ended. `weight`: of
-  // its samples together.
+  // again, and the worker may be gone afterwards. `plan`: by which the batch ended.
   [[nodiscard]] bool Accepts(const BatchDone& done, Incarnation worker, const Plan& plan,
-                             double weight, const Run& run, int64_t now_ms);
+                             const Run& run, int64_t now_ms);
+  // The report of a trained batch with figures within what is shown. REQUIRES that it is accepted.
+  static BatchDone Shown(const BatchDone& done, const Run& run) {
+    return Bounded(done, run.pass->WeightOf(run.inputs, done.batch), run.inputs);
+  }
   // A batch of the pass was reported and accepted. All witnesses may have told of it before.
   // Workers may be gone afterwards.
   [[nodiscard]] Sequel OnReported(const BatchId& batch, const Run& run, int64_t now_ms);
@@ -84,13 +88,13 @@ class TrustPolicy {
   const TrustTotals& totals() const { return totals_; }
 
  private:
-  // The basis of an offence: the scheduler's own observation, or the complaints of accusers.
-  struct Evidence {
-    bool counts = true;
-    Offences::Accusers accusers = {};
-  };
+  // Those on whose complaints an offence rests; {}: the scheduler has seen it; none: it may be the
+  // fault of others.
+  using Evidence = std::optional<Offences::Accusers>;
 
   Evidence EvidenceOf(const ReportFault& fault, Incarnation worker, const Run& run, int64_t now_ms);
+  Evidence Complain(const std::vector<Incarnation>& servers, Incarnation worker, const Run& run,
+                    int64_t now_ms);
   void OnComplaint(const Member& server, const Offence& offence, const Run& run, int64_t now_ms);
   void NoteOffence(Incarnation worker, const std::string& reason, const Evidence& evidence,
                    const Run& run, int64_t now_ms);
@@ -99,8 +103,7 @@ class TrustPolicy {
 
   void ShowMembers(const Run& run) const;
   void ShowMembersIfChanged(const Run& run) const;
-  void Count(const Audits::Outcome& outcome);
-  bool CountMissed(const Audits::Outcome& outcome, const Run& run);
+  bool Count(const Audits::Outcome& outcome, const Run& run);
   Sequel OnEnded(const std::vector<Audits::Outcome>& ended, const Run& run, int64_t now_ms);
 
   Offences offences_;
