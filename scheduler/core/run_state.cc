@@ -14,14 +14,6 @@ bool ServersHoldState(const RunInputs& inputs) {
   return inputs.ledger.live && inputs.ledger.run.config == FormatConfig(WithoutGrowth(inputs.base));
 }
 
-// Whether a rising loss means that the model becomes worse. Epochs that form centroids have other
-// losses than those that learn, the sigmoid loss has no scale, and that of a stream rises with new
-// labels. In synchronous training audits find what gradients are wrong.
-bool WatchesDrift(const Config& config) {
-  return !config.train.open_vocabulary && !IsSynchronous(config.train) &&
-         config.model.neurons != Neurons::kCentroids && config.model.loss == Loss::kSoftmax;
-}
-
 RunInputs WithChosenSettings(RunInputs inputs) {
   inputs.base = inputs.config;
   UseSettings(inputs.settings, &inputs);
@@ -36,7 +28,7 @@ CountedWork WorkIn(const LedgerState& ledger) {
 
 void WatchLosses(RunState* run) {
   const RunContext& inputs = run->inputs;
-  if (!WatchesDrift(inputs.config)) return;
+  if (!DriftAlarm::Watches(inputs.config)) return;
   run->drift.emplace(BatchesPerEpoch(inputs.config.train, inputs.PassSamples()),
                      inputs.config.model.labels);
   run->outliers.emplace(inputs.config.model.labels);
@@ -72,7 +64,7 @@ RunState::RunState(RunInputs run_inputs, int64_t now_ms)
 }
 
 bool RunState::AllCommitted() const {
-  return !IsSynchronous(inputs.config.train) || pass().AllCommitted(cluster.Owners());
+  return !Pass::HasSteps(inputs) || pass().AllCommitted(cluster.Owners());
 }
 
 RunPhase RunState::Phase() const {

@@ -78,7 +78,7 @@ struct RunState {
   Advisor advisor;
   Checkpointer checkpointer;
   Generation generation;
-  std::optional<DriftAlarm> drift;       // none: the loss does not tell (see WatchesDrift)
+  std::optional<DriftAlarm> drift;       // none: the loss does not tell (see DriftAlarm::Watches)
   std::optional<LossOutliers> outliers;  // the same
   HeldOutCurve held_out;
   RunTotals totals;

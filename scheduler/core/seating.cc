@@ -26,7 +26,7 @@ void WelcomeServer(RunState* run, Member* member, const Join& join, int64_t now_
   if (join.plan_version != run->plan().version) return run->out.Send(*member, run->plan());
   if (!member->ready) member->ready_ms = now_ms;
   member->ready = true;
-  if (run->pass().told()) run->out.Send(*member, CommitSteps{*run->pass().told()});
+  run->pass().TellCommitted(*member, &run->out);
   OnTakenUp(run, {}, now_ms);  // its Ready was lost with its connection
 }
 
@@ -129,7 +129,7 @@ void TendMembers(RunState* run, int64_t now_ms) {
   const bool doubted = run->trust.DoubtsAll(run->plan(), run->roster().Count(Role::kWorker));
   // A step waits for the batches of a worker that has given up until its lease has ended.
   const int64_t standing_ms =
-      IsSynchronous(run->inputs.config.train) && !doubted
+      Pass::HasSteps(run->inputs) && !doubted
           ? std::max<int64_t>(silence_ms, 2 * int64_t{run->inputs.config.cluster.lease_timeout_ms})
           : silence_ms;
   run->cluster.LeaveOut(run->cluster.Stalling(standing_ms, doubted, now_ms),

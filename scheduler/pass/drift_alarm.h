@@ -16,6 +16,8 @@
 #include <optional>
 #include <string>
 
+#include "common/config/config.h"
+
 namespace dslide {
 
 class DriftAlarm {
@@ -30,6 +32,14 @@ class DriftAlarm {
   static constexpr uint64_t kLeastJudged = 20;  // batches whose mean says something
   static constexpr size_t kMany = 3;
   static constexpr size_t kMostContributors = 65536;  // whose lowest loss is remembered
+
+  // Whether a rising loss means that the model becomes worse. Epochs that form centroids have other
+  // losses than those that learn, the sigmoid loss has no scale, and that of a stream rises with
+  // new labels. In synchronous training audits find what gradients are wrong.
+  static bool Watches(const Config& config) {
+    return !config.train.open_vocabulary && !IsSynchronous(config.train) &&
+           config.model.neurons != Neurons::kCentroids && config.model.loss == Loss::kSoftmax;
+  }
 
   // `epoch_batches`: of an epoch; a window has a twentieth of them. `labels` >= 2.
   DriftAlarm(uint64_t epoch_batches, uint32_t labels);

@@ -52,7 +52,7 @@ void Pass::BeginEpoch(const RunContext& run) {
   for (const DoneBatch& done : counted_.done) {
     before_samples_ -= SamplesOf({counted_.epoch, done.unit, done.index}, train, run.PassSamples());
   }
-  if (IsSynchronous(train)) {
+  if (HasSteps(run)) {
     told_batches_ = 0;
     BeginSteps(run);
   }
@@ -331,8 +331,8 @@ void Pass::AuditEvaluated(const RunContext& run, const BatchDone& done, uint64_t
 }
 
 void Pass::Commit(const RunContext& run, const Roster& roster, Outbox* out) {
+  if (!HasSteps(run)) return;
   const TrainConfig& train = run.config.train;
-  if (!IsSynchronous(train)) return;
   const uint64_t complete =
       steps_ ? steps_->committed() : counted_.epoch * StepsPerEpoch(train, run.EpochSamples());
   if (told_ == complete) return;
@@ -342,8 +342,8 @@ void Pass::Commit(const RunContext& run, const Roster& roster, Outbox* out) {
   out->SendToSeated(roster, CommitSteps{complete});
 }
 
-void Pass::CommitAgain(const Member& server, Outbox* out) const {
-  if (told_ && server.committed != told_) out->Send(server, CommitSteps{*told_});
+void Pass::TellCommitted(const Member& server, Outbox* out) const {
+  if (told_) out->Send(server, CommitSteps{*told_});
 }
 
 bool Pass::AllCommitted(const std::vector<const Member*>& servers) const {
@@ -390,19 +390,18 @@ CountedWork Pass::WorkToSave(const RunContext& run) const {
 }
 
 void Pass::CheckInvariants(const RunContext& run) const {
-  const bool synchronous = IsSynchronous(run.config.train);
   DSLIDE_CHECK(!book_ || (begun_ && order_));
   // The segment of a stream that is in progress may have to come again.
   const bool waits = run.is_stream() && !book_;
   DSLIDE_CHECK(!begun_ || counted_.done.empty() || training_complete_ || waits);
   DSLIDE_CHECK(!evaluation_ || (book_ && !steps_));
-  DSLIDE_CHECK(!steps_ || (book_ && synchronous));
+  DSLIDE_CHECK(!steps_ || (book_ && HasSteps(run)));
   DSLIDE_CHECK(!book_ || book_->done() <= book_->batches());
   DSLIDE_CHECK(!book_ || leased_end_ <= book_->batches());
-  DSLIDE_CHECK(!told_ || synchronous);
+  DSLIDE_CHECK(!told_ || HasSteps(run));
   DSLIDE_CHECK(!steps_ || told_ <= steps_->committed());
   DSLIDE_CHECK(!steps_ || told_batches_ <= book_->done());
-  DSLIDE_CHECK(!lease_end_ || synchronous);
+  DSLIDE_CHECK(!lease_end_ || HasSteps(run));
 }
 
 }  // namespace dslide

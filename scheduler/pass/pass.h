@@ -133,12 +133,18 @@ class Pass {
 
   // Synchronous training: tells the servers which steps of the run count, if that has changed.
   void Commit(const RunContext& run, const Roster& roster, Outbox* out);
+  // Tells a server that may not know them.
+  void TellCommitted(const Member& server, Outbox* out) const;
   // Tells a server that has not applied them.
-  void CommitAgain(const Member& server, Outbox* out) const;
+  void CommitAgain(const Member& server, Outbox* out) const {
+    if (server.committed != told_) TellCommitted(server, out);
+  }
   // Steps of the run that the newest CommitSteps names; none: none was sent.
   std::optional<uint64_t> told() const { return told_; }
   // Whether these servers have applied the steps of the newest CommitSteps.
   bool AllCommitted(const std::vector<const Member*>& servers) const;
+  // Whether epochs have steps: then servers wait for the word that their batches count.
+  static bool HasSteps(const RunContext& run) { return IsSynchronous(run.config.train); }
   // Batches wait for the other batches of their step.
   bool in_steps() const { return steps_.has_value(); }
   // Servers hold nothing of steps that do not count, and nothing is on its way to them.

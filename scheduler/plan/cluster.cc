@@ -47,7 +47,7 @@ Cluster::Cluster(const RunInputs& inputs, bool live, int64_t now_ms)
 }
 
 Cluster::Sequel Cluster::SequelOfLoss() const {
-  if (!synchronous_ && !seats.HaveSlots(seats.Vacant(roster))) return Sequel::kGoOnWithout;
+  if (CanGoWithout(seats.Vacant(roster))) return Sequel::kGoOnWithout;
   const std::vector<SeatedServer> left = ChooseServers(seats.plan(), roster, servers_, resting_);
   if (AreEnough(left.size(), seats.plan(), servers_)) {
     const bool spare = std::ranges::any_of(left, [](const auto& s) { return !s.server->seated; });

@@ -52,6 +52,11 @@ struct Cluster {
                 Outbox* out);
   // Servers of the plan with slots: those that the steps of synchronous training wait for.
   std::vector<const Member*> Owners() const;
+  // Whether nothing is lost with the servers of these seats: they had no slots, and no step of
+  // synchronous training waits for their part.
+  bool CanGoWithout(const std::vector<size_t>& vacant) const {
+    return !synchronous_ && !seats.HaveSlots(vacant);
+  }
   // Servers of the plan that are not ready while others are.
   std::vector<const Member*> Unready() const;
   // Servers of the plan that no worker hears, although workers have batches in flight and other

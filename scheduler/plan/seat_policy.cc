@@ -66,12 +66,11 @@ SeatDecision AwaitReady(const SeatSituation& now, int64_t now_ms) {
   return decision;
 }
 
-// Lost servers that had no slots: the others go on without them, at once or as soon as they are
-// ready, and nothing is lost. nullopt: they cannot. In synchronous training there may be a step
-// that waits for their part.
+// The others go on without lost servers, at once or as soon as they are ready. nullopt: they
+// cannot.
 std::optional<Kind> WithoutThem(const SeatSituation& now, const std::vector<size_t>& vacant,
                                 int64_t waited_ms) {
-  if (IsSynchronous(now.config.train) || now.cluster.seats.HaveSlots(vacant)) return std::nullopt;
+  if (!now.cluster.CanGoWithout(vacant)) return std::nullopt;
   const bool soon = waited_ms < kReadyMs;
   if (!now.cluster.roster.AllReady()) return soon ? std::optional(Kind::kWait) : std::nullopt;
   return now.writing && soon ? Kind::kWait : Kind::kGoOnWithout;

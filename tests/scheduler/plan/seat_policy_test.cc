@@ -9,23 +9,23 @@ namespace {
 
 using Kind = SeatDecision::Kind;
 
-RunInputs InputsFor(const Dataset& data) {
+RunInputs InputsFor(const Dataset& data, int32_t staleness) {
   RunInputs inputs;
   inputs.config.cluster.servers = 2;
   inputs.config.cluster.slots = 4;
   inputs.config.cluster.heartbeat_ms = 1000;
   inputs.config.cluster.takeover_s = 0;
   inputs.config.cluster.join_timeout_s = 300;
-  inputs.config.train.staleness = -1;
+  inputs.config.train.staleness = staleness;
   inputs.train = &data;
   ResolveConfig(50, 10, &inputs.config);
   return inputs;
 }
 
 struct Setup {
-  Setup()
+  explicit Setup(int32_t staleness = -1)
       : data(NumberedSamples(50, 10)),
-        inputs(InputsFor(data)),
+        inputs(InputsFor(data, staleness)),
         cluster(inputs, false, 0),
         situation{cluster, inputs.config} {}
 
@@ -147,8 +147,10 @@ TEST_CASE("a lost server that had no slots is done without, if no server is writ
   const SeatDecision decision = run.Decide();
   CHECK(decision.kind == Kind::kGoOnWithout);
   CHECK(decision.vacant == std::vector<size_t>{1});
-  run.inputs.config.train.staleness = 0;  // a step may wait for its part
-  CHECK(run.Decide().kind == Kind::kWait);
+  Setup in_steps(0);  // a step may wait for its part
+  in_steps.Start({0, 0, 0, 0});
+  in_steps.Lose(2);
+  CHECK(in_steps.Decide().kind == Kind::kWait);
 }
 
 TEST_CASE("a run that is stopping does not wait for servers that have left") {
