@@ -47,8 +47,8 @@ struct PeerRequest {  // a worker or another server waits for the reply
   RequestRound round;
 };
 struct SchedulerOrder {};  // nobody waits
-struct StepCommit {        // the scheduler waits
-  CommitSteps commit;
+struct SchedulerRequest {  // the scheduler waits
+  std::shared_ptr<const Body> request;
 };
 struct OwnPull {  // of a slot that moves between this server's executors
   SlotPull pull;
@@ -64,7 +64,7 @@ struct SnapshotMarking {};  // of the save in progress
 struct SnapshotDropping {
   bool gives_up;  // the save in progress waits for it; otherwise nobody does
 };
-using JobPurpose = std::variant<PeerRequest, SchedulerOrder, StepCommit, OwnPull, SlotMoving,
+using JobPurpose = std::variant<PeerRequest, SchedulerOrder, SchedulerRequest, OwnPull, SlotMoving,
                                 LoadMeasuring, SlotLoading, SnapshotMarking, SnapshotDropping>;
 
 class OpenJobs {

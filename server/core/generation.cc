@@ -142,8 +142,9 @@ void ServerGeneration::OnResult(PeerRequest request, Parts parts, int64_t now_us
   requests.Complete(std::move(request), std::move(parts), seat, now_us, out);
 }
 
-void ServerGeneration::OnResult(const StepCommit& step, Parts parts, int64_t, ServerOutbox* out) {
-  out->ToScheduler(GatherReplies(step.commit, BodiesOf(std::move(parts))));
+void ServerGeneration::OnResult(const SchedulerRequest& asked, Parts parts, int64_t,
+                                ServerOutbox* out) {
+  out->ToScheduler(GatherReplies(*asked.request, BodiesOf(std::move(parts))));
 }
 
 void ServerGeneration::OnResult(const OwnPull& pull, Parts parts, int64_t now_us,

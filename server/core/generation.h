@@ -53,7 +53,7 @@ struct ServerGeneration {
 
   // The results of jobs.
   void OnResult(PeerRequest request, Parts parts, int64_t now_us, ServerOutbox* out);
-  void OnResult(const StepCommit& step, Parts parts, int64_t now_us, ServerOutbox* out);
+  void OnResult(const SchedulerRequest& asked, Parts parts, int64_t now_us, ServerOutbox* out);
   void OnResult(const OwnPull& pull, Parts parts, int64_t now_us, ServerOutbox* out);
   void OnResult(const SnapshotMarking&, const Parts& parts, int64_t now_us, ServerOutbox* out);
   void OnResult(const SnapshotDropping& drop, const Parts& parts, int64_t now_us,
