@@ -58,12 +58,15 @@ void ServerLinks::Measure(const AwaitedReply& request, size_t kind, size_t bytes
   ChoosePrecision(config, &link);
 }
 
-// Int8 where the bytes of bf16 keep the link busy for half of the time and more. In synchronous
-// training all links are alike, or the result would depend on who trained a batch.
+bool ServerLinks::AdaptsPrecision(const Config& config) {
+  return config.cluster.wire == Wire::kAuto && !IsSynchronous(config.train);
+}
+
+// Int8 where the bytes of bf16 keep the link busy for half of the time and more.
 void ServerLinks::ChoosePrecision(const Config& config, Link* link) {
   constexpr double kBusy = 0.5;
   constexpr double kIdle = 0.08;  // of int8; bf16 has twice its bytes, and estimates vary
-  if (config.cluster.wire != Wire::kAuto || IsSynchronous(config.train)) return;
+  if (!AdaptsPrecision(config)) return;
   if (link->windows == link->meter.windows()) return;
   link->windows = link->meter.windows();
   if (link->meter.busy() > kBusy) link->precision = WirePrecision::kInt8;

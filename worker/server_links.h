@@ -23,6 +23,9 @@ class ServerLinks {
   void Follow(const Plan& plan, bool goes_on, const Config& config, int64_t now_us);
   size_t size() const { return links_.size(); }
 
+  // Whether each link chooses its precision. In synchronous training all links are alike, or the
+  // result would depend on who trained a batch.
+  static bool AdaptsPrecision(const Config& config);
   WirePrecision precision(uint32_t server) const { return links_[server].precision; }
   // A reply came, whatever it says.
   void Heard(uint32_t server, int64_t now_us) {

@@ -16,6 +16,7 @@
 #include "tools/dslide/commands/commands.h"
 #include "tools/dslide/estimate/estimate.h"
 #include "tools/dslide/estimate/estimate_report.h"
+#include "worker/server_links.h"
 
 namespace dslide {
 namespace {
@@ -52,7 +53,7 @@ class Estimator {
     if (config_.cluster.wire != Wire::kAuto) return Measure("");
     DSLIDE_RETURN_IF_ERROR(Measure("bf16"));
     const bool busy = report_.estimate && report_.estimate->link_busy > kBusyLink;
-    return busy && !IsSynchronous(train) ? Measure("int8") : Status();
+    return busy && ServerLinks::AdaptsPrecision(config_) ? Measure("int8") : Status();
   }
 
   const EstimateReport& report() const { return report_; }
