@@ -279,8 +279,8 @@ void RequestTable::Reply(const Asker& asker, Body body, int64_t now_us, ServerOu
 }
 
 void RequestTable::OnCommit(const CommitSteps& commit, const ServerSeat& seat, ServerOutbox* out) {
-  const auto request = std::make_shared<const Body>(commit);
-  out->Submit(SchedulerRequest{request}, RequestJob{{}, request});
+  const auto body = std::make_shared<const Body>(commit);
+  out->Submit(SchedulerRequest{body}, RequestJob{{}, body});
   committed_ = std::max(committed_.value_or(0), commit.committed);
   audits_.Forget([&](const BatchId& batch) { return StepOf(batch, seat) < *committed_; });
   while (!waiting_.empty() && !MustWait(*waiting_.front().round.request(), seat)) {
