@@ -3,12 +3,16 @@
 #include <fmt/core.h>
 
 #include "common/run/lease_proofs.h"
+#include "common/run/slot_plan.h"
+#include "common/run/slot_rows.h"
+#include "server/gate/request_bytes.h"
 
 namespace dslide {
+namespace {
 
 // What a request says that its worker may do. Without training it may be of either kind: a worker
 // greets servers with the ticket of the batch that it trains.
-struct LeaseGate::Claim {
+struct Claim {
   BatchId batch;
   const Bytes& ticket;
   bool may_train;
@@ -20,11 +24,11 @@ struct LeaseGate::Claim {
   }
 };
 
-std::optional<LeaseGate::Claim> LeaseGate::ClaimOf(const EmbedRequest& embed) {
+std::optional<Claim> ClaimOf(const EmbedRequest& embed) {
   return Claim{embed.batch, embed.ticket, true, !embed.training};
 }
 
-std::optional<LeaseGate::Claim> LeaseGate::ClaimOf(const Body& request) {
+std::optional<Claim> ClaimOf(const Body& request) {
   if (const auto* embed = std::get_if<EmbedRequest>(&request)) return ClaimOf(*embed);
   if (const auto* query = std::get_if<ActiveQuery>(&request); query != nullptr && query->alone) {
     return Claim{query->batch, query->ticket, true, false};
@@ -34,6 +38,18 @@ std::optional<LeaseGate::Claim> LeaseGate::ClaimOf(const Body& request) {
   }
   return std::nullopt;
 }
+
+std::string WhyRefused(Incarnation worker, const Claim& claim, const ServerSeat& seat,
+                       ServerOutbox* out) {
+  if (!seat.keys) return "the scheduler has not told this server yet how to check tickets";
+  if (claim.Fits(seat.keys->tickets, worker)) return "";
+  out->NoteOffence(Offence{worker.value, claim.batch, "sent a ticket that does not fit its batch",
+                           claim.ticket});
+  return fmt::format("the ticket is not of batch {}.{}.{} and this worker", claim.batch.epoch,
+                     claim.batch.unit, claim.batch.index);
+}
+
+}  // namespace
 
 bool LeaseGate::Begins(const Body& request) { return ClaimOf(request).has_value(); }
 
@@ -47,37 +63,21 @@ std::string LeaseGate::Check(Incarnation worker, Body* request, const ServerSeat
   return claim ? WhyRefused(worker, *claim, seat, out) : "";
 }
 
-std::string LeaseGate::WhyRefused(Incarnation worker, const Claim& claim, const ServerSeat& seat,
-                                  ServerOutbox* out) {
-  if (!seat.keys) return "the scheduler has not told this server yet how to check tickets";
-  if (claim.Fits(seat.keys->tickets, worker)) return "";
-  out->NoteOffence(Offence{worker.value, claim.batch, "sent a ticket that does not fit its batch",
-                           claim.ticket});
-  return fmt::format("the ticket is not of batch {}.{}.{} and this worker", claim.batch.epoch,
-                     claim.batch.unit, claim.batch.index);
-}
-
 std::optional<BatchEnd> LeaseGate::EndOf(const Body& request, const ServerSeat& seat) {
+  const auto* top = std::get_if<TopKRequest>(&request);
+  const auto* query = std::get_if<ActiveQuery>(&request);
+  const bool moves_neurons =
+      std::holds_alternative<GradientPush>(request) || (query != nullptr && query->finish);
+  const bool moves_features = std::holds_alternative<EmbedPush>(request);
+  if (top == nullptr && !moves_neurons && !moves_features) return std::nullopt;
   const auto has = [&](SlotRange slots) -> bool {
     return ServersWith(seat.plan, slots)[*seat.index];
   };
-  const auto has_input = [&] { return has(InputSlots(seat.config.cluster)); };
-  const auto end = [&](LeaseKind kind, const BatchId& batch) {
-    return BatchEnd{kind, batch, seat.plan.version, has(OutputSlots(seat.config.cluster))};
-  };
-  if (const auto* push = std::get_if<EmbedPush>(&request); push != nullptr && has_input()) {
-    return end(LeaseKind::kTrain, push->batch);
-  }
-  if (const auto* push = std::get_if<GradientPush>(&request); push != nullptr && !has_input()) {
-    return end(LeaseKind::kTrain, push->batch);
-  }
-  if (const auto* query = std::get_if<ActiveQuery>(&request); query != nullptr && query->finish) {
-    if (!has_input()) return end(LeaseKind::kTrain, query->batch);
-  }
-  if (const auto* top = std::get_if<TopKRequest>(&request)) {
-    return end(LeaseKind::kEvaluate, top->batch);
-  }
-  return std::nullopt;
+  const ClusterConfig& cluster = seat.config.cluster;
+  if (top == nullptr && has(InputSlots(cluster)) != moves_features) return std::nullopt;
+  return BatchEnd{top == nullptr ? LeaseKind::kTrain : LeaseKind::kEvaluate,
+                  top == nullptr ? *BatchOf(request) : top->batch, seat.plan.version,
+                  has(OutputSlots(cluster))};
 }
 
 void LeaseGate::Prove(const ServerSeat& seat, LossBook* losses, Asker* asker) {

@@ -31,13 +31,6 @@ class LeaseGate {
   // Fills in the proof of the batch that the asker's request ends, whose losses are not needed any
   // more.
   static void Prove(const ServerSeat& seat, LossBook* losses, Asker* asker);
-
- private:
-  struct Claim;
-  static std::optional<Claim> ClaimOf(const EmbedRequest& embed);
-  static std::optional<Claim> ClaimOf(const Body& request);
-  static std::string WhyRefused(Incarnation worker, const Claim& claim, const ServerSeat& seat,
-                                ServerOutbox* out);
 };
 
 }  // namespace dslide
