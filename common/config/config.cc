@@ -250,7 +250,7 @@ Status Builder::CheckStream() const {
   if (!model.dense.empty()) return Refuse("model.hidden", std::string(kNot) + ": give one number");
   if (model.neurons == Neurons::kCentroids) return Refuse("model.neurons", kNot);
   if (model.sharing == Sharing::kSample) return Refuse("model.sharing", kNot);
-  if (model.active == ActiveSet::kLsh) {
+  if (HasNeuronIndex(model)) {
     return Refuse("model.active", std::string(kNot) + ": mass or all");
   }
   // Earlier versions derived kMostEpochs.

@@ -307,6 +307,10 @@ inline bool DrawsByMass(const ModelConfig& model) {
   return model.active == ActiveSet::kMass || model.active == ActiveSet::kLsh;
 }
 
+// Whether servers keep an index of the neurons' weights, which draws active sets and answers
+// searches.
+inline bool HasNeuronIndex(const ModelConfig& model) { return model.active == ActiveSet::kLsh; }
+
 // Whether samples are words and their contexts, or sessions.
 inline bool IsOfTokens(const TextConfig& text) {
   return text.format == TextFormat::kWords || text.format == TextFormat::kSessions;

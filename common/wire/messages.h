@@ -93,6 +93,8 @@ struct LayerRows {
 enum class Role : uint8_t { kServer, kWorker, kObserver };
 enum class LeaseKind : uint8_t { kTrain, kEvaluate };
 enum class Search : uint8_t { kExact, kLsh, kScan };
+// Whether it scores all neurons. The others score those that an index returns (HasNeuronIndex).
+constexpr bool ScoresAllNeurons(Search search) { return search != Search::kLsh; }
 enum class ErrorCode : uint8_t {
   kMalformed,
   kWrongRun,

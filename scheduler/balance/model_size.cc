@@ -40,8 +40,7 @@ RowMemory MemoryOfRows(const Config& config) {
   // One more table is always being built, with the codes of its counting stage; a flag says whether
   // the row changed.
   const uint64_t hashed = (config.hash.tables + 1) * (kCode + kEntry) + 1;
-  const uint64_t index =
-      (model.active == ActiveSet::kLsh ? hashed : 0) + (DrawsByMass(model) ? kMass : 0);
+  const uint64_t index = (HasNeuronIndex(model) ? hashed : 0) + (DrawsByMass(model) ? kMass : 0);
   return {row(model.hidden), row(OutputWidth(model)) + index};
 }
 

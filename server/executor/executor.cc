@@ -24,9 +24,8 @@ uint64_t SlotBytes(SlotId slot, const Layer& input, const OutputLayer& output) {
     return layer.map().RegionRows(slot) *
            (layer.WeightBytes() + layer.StateBytes() + sizeof(RowScalars) + layer.MassBytes());
   };
-  const LiveTables* tables = output.tables();
-  const uint64_t per_row = (tables == nullptr ? 0 : tables->RowBytes()) + output.IndexRowBytes();
-  return of(input) + of(output.layer()) + per_row * output.layer().map().RegionRows(slot);
+  return of(input) + of(output.layer()) +
+         output.IndexRowBytes() * output.layer().map().RegionRows(slot);
 }
 
 }  // namespace
@@ -50,15 +49,14 @@ void Executor::Initialise() {
   const uint64_t seed = config_.common.seed;
   input_.Initialise(config_);
   output_.layer().Initialise(seed, config_.model.output_init, config_.model.labels);
-  if (output_.tables() != nullptr) output_.tables()->CatchUp();
+  if (output_.index() != nullptr) output_.index()->tables().CatchUp();
   CheckInvariants();
 }
 
 Status Executor::LimitMemory(const TierFile::Options& file, uint64_t bytes) {
   Layer& input = input_.layer();
   Layer& output = output_.layer();
-  const LiveTables* tables = output_.tables();
-  const uint64_t index = output_.IndexRowBytes() + (tables == nullptr ? 0 : tables->RowBytes());
+  const uint64_t index = output_.IndexRowBytes();
   const auto of = [](const Layer& layer) { return layer.WeightBytes() + layer.StateBytes(); };
   const auto all = [&](const Layer& layer) { return of(layer) * layer.map().rows(); };
   const auto limit = [&](Layer* layer, uint64_t most) {
@@ -247,10 +245,10 @@ Body Executor::TopK(const TopKRequest& request) {
   if (request.excluded.rows() != 0 && request.excluded.rows() != request.hidden.rows) {
     return Refuse("TopKRequest: excluded is not one row a sample");
   }
-  if (request.search == Search::kLsh && output_.tables() == nullptr) {
+  if (!output_.CanSearch(request.search)) {
     return Refuse("TopKRequest: the model has no hash tables (model.active is not lsh)");
   }
-  if (request.search != Search::kLsh) {
+  if (ScoresAllNeurons(request.search)) {
     counter_.CountScan(request.hidden.rows, output_.ScansInInt8(request));
   }
   return output_.TopK(request);
@@ -258,20 +256,20 @@ Body Executor::TopK(const TopKRequest& request) {
 
 Body Executor::Rebuild(const RebuildTables& request) {
   const HashChoice choice{request.round, request.k};
-  if (output_.tables() == nullptr || !trains()) {
+  NeuronIndex* index = output_.index();
+  if (index == nullptr || !trains()) {
     return Refuse("RebuildTables: there are no hash tables that are kept up");
   }
-  if (!output_.Allows(choice)) return Refuse("RebuildTables: too many hashes a table, or none");
-  if (choice == output_.hashing() || choice.round > output_.newest_round()) {
-    output_.BeginRebuild(choice);
-  }
+  if (!index->Allows(choice)) return Refuse("RebuildTables: too many hashes a table, or none");
+  index->BeginRebuild(choice);
   return Ack{};
 }
 
 void Executor::FollowUpdates() {
   output_.FollowUpdates();
   // A snapshot has the codes of the tables that it began with.
-  if (!snapshot_in_progress()) output_.FinishRebuild();
+  NeuronIndex* index = output_.index();
+  if (index != nullptr && !snapshot_in_progress()) index->FinishRebuild();
   exchange_.FollowBatch();
 }
 
@@ -365,9 +363,10 @@ ExecutorLoad Executor::TakeLoad() {
 }
 
 std::optional<TableFigures> Executor::MeasureTables() const {
-  if (output_.tables() == nullptr) return std::nullopt;
-  return TableFigures{output_.tables()->tables().Occupancy(), output_.hashing().round,
-                      output_.tables()->lag_batches()};
+  const NeuronIndex* index = output_.index();
+  if (index == nullptr) return std::nullopt;
+  return TableFigures{index->tables().tables().Occupancy(), index->functions().round,
+                      index->tables().lag_batches()};
 }
 
 Measured Executor::Measure(bool tables) {

@@ -29,17 +29,17 @@ float WeightOf(float by_mass, float left_out) {
 ActiveSetBuilder::ActiveSetBuilder(const ModelConfig& config, const SlotMap& map, bool by_slot)
     : config_(config),
       map_(map),
-      by_slot_(by_slot && config.active != ActiveSet::kLsh),
+      by_slot_(by_slot && !HasNeuronIndex(config)),
       ranker_(map.rows()),
       columns_(map.rows()) {
   FollowMap();
 }
 
 void ActiveSetBuilder::FollowMap() {
-  candidates_ = config_.active == ActiveSet::kLsh ? Share(config_.candidates, map_) : 0;
+  candidates_ = HasNeuronIndex(config_) ? Share(config_.candidates, map_) : 0;
   ranker_.Resize(map_.rows());
   columns_.Grow(map_.rows());
-  left_out_.resize(config_.active == ActiveSet::kLsh ? map_.rows() : 0, 1.0f);
+  left_out_.resize(HasNeuronIndex(config_) ? map_.rows() : 0, 1.0f);
 }
 
 void ActiveSetBuilder::Build(const SparseRows& labels, ActiveColumns* out) {

@@ -217,9 +217,10 @@ void NeuronSearch::Rescore(const Matrix& hidden, std::vector<TopKHeap>* candidat
 void NeuronSearch::Hashed(const Matrix& hidden, uint32_t limit, Best* best) {
   const Layer& layer = rows_.layer;
   CandidateRanker ranker(layer.map().rows());
-  const HashTables& tables = rows_.tables->tables();
+  const HashTables& tables = rows_.index->tables().tables();
   std::vector<BucketCode> codes(hidden.rows * size_t{tables.size()});
-  rows_.tables->functions().Codes(hidden.rows, hidden.data.data(), layer.dim(), codes.data());
+  rows_.index->tables().functions().Codes(hidden.rows, hidden.data.data(), layer.dim(),
+                                          codes.data());
   std::vector<uint32_t> picked;
   for (uint32_t i = 0; i < hidden.rows; ++i) {
     picked.clear();

@@ -5,7 +5,7 @@
 //   kScan    all rows in int8 (common/math/int8/int8_scan.h), then the best max(2k, 20) of a sample
 //            exactly. An executor for inference keeps the int8 rows, [N x H] bytes, from the first
 //            scan on; while training goes on they are made anew for every request.
-//   kLsh     the rows that the hash tables return.
+//   kLsh     the rows that the index returns.
 //
 // The scores of a reply are exact in all of them; what a way may lack are rows. kExact with a
 // wanted recall below 1 is a scan that is checked: if some samples' best k lack more than that
@@ -30,7 +30,7 @@ class NeuronSearch {
       : rows_(rows), purpose_(purpose), kernels_(kernels) {}
 
   // The best k neurons for each row of request.hidden, at most `lsh_limit` candidates of a sample
-  // scored by kLsh. REQUIRES hash tables for kLsh. Activations that are negative or not finite are
+  // scored by kLsh. REQUIRES an index for kLsh. Activations that are negative or not finite are
   // ranked exactly instead of by a scan.
   TopKReply Find(const TopKRequest& request, uint32_t lsh_limit);
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "common/base/check.h"
+#include "common/base/process.h"
 #include "common/config/limits.h"
 #include "server/model/centroids.h"
 #include "server/model/dense_scorer.h"
@@ -17,9 +18,6 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
                          const Kernels& kernels)
     : kernels_(kernels),
       model_(config.model),
-      hash_(config.hash),
-      hash_seed_(SubSeed(config.common.seed, 0x4a5)),
-      training_(purpose == Purpose::kTraining),
       synchronous_(IsSynchronous(config.train)),
       rows_{Layer(
           LayerKind::kOutput, config,
@@ -27,8 +25,8 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
           purpose, kernels)},
       search_(rows_, purpose, kernels),
       builder_(config.model, rows_.layer.map(), synchronous_) {
-  if (model_.active == ActiveSet::kLsh) UseHashing({0, hash_.k});
-  if (DrawsByMass(model_) && training_) importance_.emplace(rows_.layer);
+  if (HasNeuronIndex(model_)) rows_.index.emplace(config, &rows_.layer, purpose, kernels);
+  if (DrawsByMass(model_) && purpose == Purpose::kTraining) importance_.emplace(rows_.layer);
   if (OwnOnly()) {
     scorer_ = std::make_unique<ListScorer>(config, &rows_, kernels, &stats_);
   } else {
@@ -37,14 +35,13 @@ OutputLayer::OutputLayer(const Config& config, std::span<const SlotId> slots, Pu
 }
 
 void OutputLayer::FollowMap() {
-  if (rows_.tables) rows_.tables->FollowMap();
-  if (rows_.next) rows_.next->FollowMap();
+  if (rows_.index) rows_.index->FollowMap();
   builder_.FollowMap();
   if (importance_) importance_->FollowMap();
 }
 
 void OutputLayer::Grow(const Config& config, const Growth& growth) {
-  DSLIDE_CHECK(!rows_.tables);
+  DSLIDE_CHECK(!rows_.index);
   Layer& layer = rows_.layer;
   const uint32_t before = layer.map().total();
   // As neurons are that have learned: activations are large by now, and a drawn neuron would have
@@ -82,11 +79,12 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Out
   const uint32_t samples = batch->hidden.rows;
   std::optional<ActiveSetBuilder::Hashed> hashed;
   stats_.Enter(Phase::kHash);
-  if (rows_.tables && !draws.only_labels) {
-    codes_.resize(samples * size_t{rows_.tables->tables().size()});
-    rows_.tables->functions().Codes(samples, batch->hidden.data.data(), OutputWidth(model_),
-                                    codes_.data());
-    hashed.emplace(rows_.tables->tables(), codes_.data());
+  if (rows_.index && !draws.only_labels) {
+    const LiveTables& tables = rows_.index->tables();
+    codes_.resize(samples * size_t{tables.tables().size()});
+    tables.functions().Codes(samples, batch->hidden.data.data(), OutputWidth(model_),
+                             codes_.data());
+    hashed.emplace(tables.tables(), codes_.data());
   }
   stats_.Enter(Phase::kRetrieve);
   if (draws.only_labels) {
@@ -173,6 +171,27 @@ PartialSum OutputLayer::ForEachSampleOfLabel(const OutputBatch& batch,
 void OutputLayer::AddToCentroid(uint32_t row, const float* units, uint32_t samples, uint32_t pass) {
   rows_.layer.AddToCentroid(row, units, samples, pass, kCentroidLength);
   rows_.Touch(row);
+}
+
+void OutputLayer::FollowUpdates() {
+  if (!rows_.index) return;
+  stats_.Enter(Phase::kRehash);
+  const double begin = ThreadCpuSeconds();
+  rows_.index->Advance();
+  stats_.CountRehash(ThreadCpuSeconds() - begin);
+  stats_.Leave();
+}
+
+uint64_t OutputLayer::MemoryBytes() const {
+  uint64_t bytes = rows_.layer.MemoryBytes() + search_.MemoryBytes();
+  if (rows_.index) bytes += rows_.index->MemoryBytes();
+  if (importance_) bytes += importance_->MemoryBytes();
+  return bytes;
+}
+
+uint64_t OutputLayer::IndexRowBytes() const {
+  return (rows_.index ? rows_.index->tables().RowBytes() : 0) +
+         (importance_ ? ImportanceBuckets::kRowBytes : 0);
 }
 
 TopKReply OutputLayer::TopK(const TopKRequest& request) {

@@ -25,37 +25,18 @@ class OutputLayer {
   Layer& layer() { return rows_.layer; }
   const Layer& layer() const { return rows_.layer; }
   const EngineStats& stats() const { return stats_; }
-  // Null unless model.active = lsh.
-  LiveTables* tables() { return rows_.tables ? &*rows_.tables : nullptr; }
-  const LiveTables* tables() const { return rows_.tables ? &*rows_.tables : nullptr; }
+  // Null: the model has none (HasNeuronIndex).
+  NeuronIndex* index() { return rows_.index ? &*rows_.index : nullptr; }
+  const NeuronIndex* index() const { return rows_.index ? &*rows_.index : nullptr; }
   uint64_t MemoryBytes() const;
-  // What one neuron takes of it beside its row and its codes.
-  uint64_t IndexRowBytes() const { return importance_ ? ImportanceBuckets::kRowBytes : 0; }
-
-  // The hash functions in use; whether the model can use others.
-  HashChoice hashing() const { return hashing_; }
-  bool Allows(const HashChoice& choice) const;
-  // The round of the newest functions: those in use or those of a rebuild.
-  uint32_t newest_round() const {
-    return rows_.next ? std::max(hashing_.round, next_hashing_.round) : hashing_.round;
-  }
-  // Replaces the tables by empty ones for these functions; no row has a code yet. Ends a rebuild.
-  // REQUIRES hash tables and Allows(choice), as does BeginRebuild().
-  void UseHashing(const HashChoice& choice);
-  // Begins to build tables for these functions; the present tables stay in use and up to date. Each
-  // FollowUpdates() adds a batch's share to the new tables and costs twice as much meanwhile. If
-  // these functions are in use already: ends a rebuild.
-  void BeginRebuild(const HashChoice& choice);
-  // Replaces the old tables by the new ones once those contain every row; false: no rebuild is in
-  // progress, or some row is missing. All rows then have new codes and count as changed. REQUIRES
-  // that no snapshot is in progress.
-  bool FinishRebuild();
+  // What one neuron takes of it beside its row.
+  uint64_t IndexRowBytes() const;
 
   // Call when the slots of layer().map() changed.
   void FollowMap();
   // The model has more labels. Their neurons begin as a typical one of their slot, or are drawn
   // where none has learned, and so are those of growth.labels_again. Those of labels_gone fall
-  // silent. REQUIRES no hash tables and no snapshot in progress.
+  // silent. REQUIRES no index and no snapshot in progress.
   void Grow(const Config& config, const Growth& growth);
 
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
@@ -67,11 +48,11 @@ class OutputLayer {
   // drawn by mass. REQUIRES label ids < N.
   void ReadAhead(const SparseRows& labels, const Draws& draws);
 
-  // Calls take(row) for each bucket entry that the last Query() read for a sample. REQUIRES hash
-  // tables.
+  // Calls take(row) for each bucket entry that the last Query() read for a sample. REQUIRES an
+  // index.
   template <typename Take>
   void ForEachRetrieved(uint32_t sample, const Take& take) const {
-    const HashTables& tables = rows_.tables->tables();
+    const HashTables& tables = rows_.index->tables().tables();
     for (uint32_t t = 0; t < tables.size(); ++t) {
       for (const uint32_t row : tables.Bucket(t, codes_[sample * tables.size() + t])) take(row);
     }
@@ -113,11 +94,12 @@ class OutputLayer {
     if (importance_) importance_->FollowLoad();
   }
 
-  // Upkeep after a batch: does a batch's share of rehashing.
+  // Upkeep after a batch: does the index's share of it.
   void FollowUpdates();
 
-  // The best k neurons for each row of request.hidden. REQUIRES hash tables for Search::kLsh.
+  // The best k neurons for each row of request.hidden. REQUIRES CanSearch(request.search).
   TopKReply TopK(const TopKRequest& request);
+  bool CanSearch(Search search) const { return ScoresAllNeurons(search) || rows_.index; }
   // Whether TopK() scans int8 rows first.
   bool ScansInInt8(const TopKRequest& request) const { return search_.ScansInInt8(request); }
 
@@ -128,18 +110,9 @@ class OutputLayer {
   static void WeighMasses(OutputBatch* batch);
   std::vector<Probe> MeasureRecall(const OutputBatch& batch, uint32_t samples);
 
-  std::unique_ptr<LiveTables> MakeTables(const HashChoice& choice) const;
-  void InstallTables(std::unique_ptr<LiveTables> tables, const HashChoice& choice);
-
   const Kernels& kernels_;
   ModelConfig model_;
-  HashConfig hash_;
-  uint64_t hash_seed_;
-  bool training_;
   bool synchronous_;
-  HashChoice hashing_;  // of rows_.tables
-  HashChoice next_hashing_;
-  uint32_t next_batches_ = 0;  // that rows_.next has followed so far
   OutputRows rows_;
   NeuronSearch search_;
   ActiveSetBuilder builder_;

@@ -12,6 +12,7 @@
 #include "common/checkpoint/layout.h"
 #include "common/math/kernels.h"
 #include "common/run/dense_layers.h"
+#include "server/model/lsh/neuron_index.h"
 #include "server/storage/shard_directory.h"
 #include "server/storage/stored_keys.h"
 
@@ -61,18 +62,17 @@ struct StoredSizes {
   StoredSizes(const Config& config, LayerKind kind) {
     const Layer layer(kind, config, SlotMap(0, config.cluster.slots, {}), Purpose::kInference,
                       BestKernels());
-    const bool hashed = kind == LayerKind::kOutput && config.model.active == ActiveSet::kLsh;
-    const size_t codes = hashed ? config.hash.tables * sizeof(BucketCode) : 0;
-    content = layer.RowBytes() + codes;
-    unsettled = hashed ? content + codes + 2 * sizeof(BucketCode) : content;
-    without_mass = hashed ? content : layer.RowBytesWithoutMass();
+    const bool indexed = kind == LayerKind::kOutput && HasNeuronIndex(config.model);
+    content = layer.RowBytes() + (indexed ? NeuronIndex::StoredBytes(config.hash, true) : 0);
+    unsettled = layer.RowBytes() + (indexed ? NeuronIndex::StoredBytes(config.hash, false) : 0);
+    without_mass = indexed ? content : layer.RowBytesWithoutMass();
   }
   bool Allow(size_t bytes) const {
     return bytes == content || bytes == unsettled || bytes == without_mass;
   }
 
   size_t content;
-  size_t unsettled;  // see hash_state.h
+  size_t unsettled;  // see neuron_index.h
   size_t without_mass;
 };
 

@@ -126,7 +126,7 @@ void TrainMix(benchmark::State& state, const Mix& mix, bool bf16) {
   state.counters["columns"] = static_cast<double>(sum.columns) / n;
   state.counters["scores"] = static_cast<double>(sum.scores) / n;
   state.counters["steps"] =
-      mix.hashed ? static_cast<double>(executor.output().tables()->build_steps()) : 0;
+      mix.hashed ? static_cast<double>(executor.output().index()->tables().build_steps()) : 0;
   state.counters["input_rows"] = static_cast<double>(sum.input_rows) / n;
 }
 

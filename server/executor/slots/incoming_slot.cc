@@ -2,9 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <cstring>
 #include <span>
-#include <vector>
 
 namespace dslide {
 namespace {
@@ -21,13 +19,6 @@ Status ForEachRow(const SlotRows& part, const Take& take) {
     begin = end;
   }
   return {};
-}
-
-// A row's codes, and behind them whether its weights are newer.
-std::vector<BucketCode> CodesIn(std::span<const uint8_t> bytes) {
-  std::vector<BucketCode> codes(bytes.size() / sizeof(BucketCode));
-  std::memcpy(codes.data(), bytes.data(), codes.size() * sizeof(BucketCode));
-  return codes;
 }
 
 }  // namespace
@@ -52,22 +43,19 @@ Status IncomingSlot::Check(const SlotRows& part) const {
     begin = end;
   }
   if (begin != part.bytes.size()) return refuse("has bytes behind its last row");
-  const LiveTables* tables = output_.tables();
   return ForEachRow(
       part, [&](LayerKind kind, uint32_t row, std::span<const uint8_t> bytes) -> Status {
         const Layer& layer = LayerOf(kind);
-        const bool hashed = kind == LayerKind::kOutput && tables != nullptr;
-        const size_t codes = hashed ? size_t{tables->tables().size()} + 1 : 0;
+        const NeuronIndex* index = kind == LayerKind::kOutput ? output_.index() : nullptr;
         const char* why = nullptr;
         if (row >= layer.map().SlotSize(slot_)) {
           why = "is not in the slot";
-        } else if (bytes.size() != layer.RowBytes() + codes * sizeof(BucketCode)) {
+        } else if (bytes.size() !=
+                   layer.RowBytes() + (index == nullptr ? 0 : index->StateBytes())) {
           why = "has not the size of a row of this model";
-        } else if (hashed && part.hash == tables->identity()) {
-          const std::vector<BucketCode> all = CodesIn(bytes.subspan(layer.RowBytes()));
-          if (!tables->tables().ValidCodes(std::span(all).first(codes - 1)) || all.back() > 1) {
-            why = "has no hash codes of this model";
-          }
+        } else if (index != nullptr && part.hash == index->tables().identity() &&
+                   !index->IsState(bytes.subspan(layer.RowBytes()))) {
+          why = "has no hash codes of this model";
         }
         if (why == nullptr) return Status();
         return refuse(fmt::format("has {} row {}, which {}",
@@ -77,18 +65,16 @@ Status IncomingSlot::Check(const SlotRows& part) const {
 
 Status IncomingSlot::Put(const SlotRows& part) {
   DSLIDE_RETURN_IF_ERROR(Check(part));
-  LiveTables* tables = output_.tables();
   const Status put =
       ForEachRow(part, [&](LayerKind kind, uint32_t row, std::span<const uint8_t> bytes) {
         Layer& layer = LayerOf(kind);
         const uint32_t local = layer.map().LocalRow(slot_, row);
         layer.LoadRow(local, bytes.data());
         missing_[static_cast<size_t>(kind)].Remove(row);
-        if (kind == LayerKind::kInput || tables == nullptr) return Status();
-        const std::vector<BucketCode> all = CodesIn(bytes.subspan(layer.RowBytes()));
-        // Codes by other functions say nothing here.
-        const bool same = part.hash == tables->identity();
-        tables->TakeRow(local, std::span(all).first(same ? all.size() - 1 : 0), all.back() != 0);
+        if (NeuronIndex* index = kind == LayerKind::kOutput ? output_.index() : nullptr) {
+          index->TakeState(local, bytes.subspan(layer.RowBytes()),
+                           part.hash == index->tables().identity());
+        }
         return Status();
       });
   DSLIDE_CHECK(put.ok());

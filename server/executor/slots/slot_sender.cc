@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "server/model/lsh/hash_state.h"
 
 namespace dslide {
 namespace {
@@ -108,7 +107,7 @@ SlotRows SlotSender::NextPart(const SlotPull& pull, bool cold, const Copy& copy)
     part.left += of.lacking.Count();
   }
   part.left -= static_cast<uint32_t>(part.rows.size());
-  if (output_.tables() != nullptr) part.hash = output_.tables()->identity();
+  if (output_.index() != nullptr) part.hash = output_.index()->tables().identity();
   if (const auto departed = departed_.find(slot); departed != departed_.end() && part.left == 0) {
     part.last = true;
     const SlotHistory& history = departed->second;
@@ -122,10 +121,8 @@ SlotRows SlotSender::NextPart(const SlotPull& pull, bool cold, const Copy& copy)
 void SlotSender::AppendRows(LayerKind kind, SlotId slot, bool cold, uint32_t max_bytes,
                             const RowsOfLayer& rows, SlotRows* part) {
   Layer& layer = LayerOf(kind);
-  const LiveTables* tables = kind == LayerKind::kOutput ? output_.tables() : nullptr;
-  const size_t row_bytes =
-      layer.RowBytes() +
-      (tables == nullptr ? 0 : (size_t{tables->tables().size()} + 1) * sizeof(BucketCode));
+  const NeuronIndex* index = kind == LayerKind::kOutput ? output_.index() : nullptr;
+  const size_t row_bytes = layer.RowBytes() + (index == nullptr ? 0 : index->StateBytes());
   for (auto row = rows.lacking.Next(0); row; row = rows.lacking.Next(*row + 1)) {
     if (cold && !rows.IsCold(*row)) continue;
     const size_t begin = part->bytes.size();
@@ -133,7 +130,7 @@ void SlotSender::AppendRows(LayerKind kind, SlotId slot, bool cold, uint32_t max
     const uint32_t local = layer.map().LocalRow(slot, *row);
     part->bytes.resize(begin + layer.RowBytes());
     layer.StoreRow(local, part->bytes.data() + begin);
-    if (tables != nullptr) AppendHashState(*tables, local, &part->bytes);
+    if (index != nullptr) index->AppendState(local, &part->bytes);
     part->rows.push_back(*row);
     part->ends.push_back(static_cast<uint32_t>(part->bytes.size()));
   }

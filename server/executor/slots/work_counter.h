@@ -18,7 +18,7 @@ class WorkCounter {
 
   // The gradients of a batch were taken.
   void CountTaken() {
-    load_.CountTaken(output_.tables() == nullptr ? 0 : output_.tables()->build_steps());
+    load_.CountTaken(output_.index() == nullptr ? 0 : output_.index()->tables().build_steps());
   }
   // The last query of the output layer.
   void CountQuery(const OutputBatch& batch);

@@ -11,11 +11,6 @@
 namespace dslide {
 namespace {
 
-Error DoesNotFit() {
-  return BadInput(
-      "an executor's record does not fit the model; the checkpoint is damaged or of another model");
-}
-
 Result<std::vector<ExecutorRecord>> DecodeAll(std::span<const std::string> encoded) {
   std::vector<ExecutorRecord> records;
   for (const std::string& bytes : encoded) {
@@ -59,9 +54,9 @@ ExecutorRecord ExecutorState::Record(std::optional<uint64_t> committed,
   ExecutorRecord record;
   record.slots = output_.layer().map().Layout();
   record.committed = committed;
-  if (output_.tables() != nullptr) {
-    record.hash = output_.tables()->Position();
-    record.hashing = output_.hashing();
+  if (const NeuronIndex* index = output_.index()) {
+    record.hash = index->tables().Position();
+    record.hashing = index->functions();
   }
   record.applied = applied.groups();
   return record;
@@ -89,9 +84,8 @@ void ExecutorState::ForgetStored() {
 void ExecutorState::AssumeStored() {
   input_.layer().changed().Forget();
   output_.layer().changed().Forget();
-  if (loader_ == nullptr) return;
-  for (const uint32_t row : loader_->unsettled()) output_.layer().changed().MarkChanged(row);
-  loader_.reset();
+  if (output_.index() == nullptr) return;
+  for (const uint32_t row : output_.index()->EndLoad()) output_.layer().changed().MarkChanged(row);
 }
 
 Status ExecutorState::LoadRow(const StoredRowKey& key, std::span<const uint8_t> value) {
@@ -105,39 +99,30 @@ Status ExecutorState::LoadRow(const StoredRowKey& key, std::span<const uint8_t> 
   if (!layer.map().Owns(key.slot) || key.row >= layer.map().SlotSize(key.slot)) {
     return refuse("does not fit the model: it has no place here");
   }
-  const bool is_hashed = is_output && output_.tables() != nullptr;
+  NeuronIndex* index = is_output ? output_.index() : nullptr;
   if (value.size() < layer.RowBytes() &&
-      (is_hashed || value.size() != layer.RowBytesWithoutMass())) {
+      (index != nullptr || value.size() != layer.RowBytesWithoutMass())) {
     return refuse("does not fit the model: it is too short");
   }
   const uint32_t local = layer.map().LocalRow(key.slot, key.row);
   const std::span<const uint8_t> row = value.first(std::min(value.size(), layer.RowBytes()));
   const std::span<const uint8_t> rest = value.subspan(row.size());
-  if (is_hashed) {
-    if (!Loader().Load(local, rest)) {
-      return refuse("does not fit the model: these are not its hash codes");
-    }
-  } else if (!rest.empty()) {
-    return refuse("does not fit the model: it is too long");
+  if (index != nullptr && !index->LoadState(local, rest)) {
+    return refuse("does not fit the model: these are not its hash codes");
   }
+  if (index == nullptr && !rest.empty()) return refuse("does not fit the model: it is too long");
   layer.LoadRow(local, row);
   return {};
-}
-
-HashStateLoader& ExecutorState::Loader() {
-  const HashTables& tables = output_.tables()->tables();
-  if (loader_ == nullptr) {
-    loader_ = std::make_unique<HashStateLoader>(tables.size(), tables.rows());
-  }
-  return *loader_;
 }
 
 Status ExecutorState::FinishLoadForInference(std::span<const std::string> records) {
   const Result<std::vector<ExecutorRecord>> decoded = DecodeAll(records);
   DSLIDE_RETURN_IF_ERROR(decoded);
-  DSLIDE_RETURN_IF_ERROR(FinishTables(*decoded, nullptr));
-  if (output_.tables() != nullptr) output_.tables()->CatchUp();
-  loader_.reset();
+  DSLIDE_RETURN_IF_ERROR(FinishIndex(*decoded, nullptr));
+  if (NeuronIndex* index = output_.index()) {
+    index->tables().CatchUp();
+    (void)index->EndLoad();
+  }
   return {};
 }
 
@@ -150,11 +135,11 @@ Result<ExecutorState::Position> ExecutorState::FinishLoad(std::span<const std::s
   if (const std::vector<SlotId> layout = output_.layer().map().Layout(); !layout.empty()) {
     for (const ExecutorRecord& record : *decoded) {
       if (record.slots != layout) continue;
-      DSLIDE_RETURN_IF_ERROR(GoOnFrom(record, *decoded));
+      DSLIDE_RETURN_IF_ERROR(FinishIndex(*decoded, &record));
       return position;
     }
   }
-  DSLIDE_RETURN_IF_ERROR(FinishTables(*decoded, nullptr));
+  DSLIDE_RETURN_IF_ERROR(FinishIndex(*decoded, nullptr));
   return position;
 }
 
@@ -183,52 +168,16 @@ Result<ExecutorState::Position> ExecutorState::TakePosition(
   return Position{AppliedBatches(std::move(groups)), committed};
 }
 
-Status ExecutorState::GoOnFrom(const ExecutorRecord& record,
-                               std::span<const ExecutorRecord> records) {
-  if (record.hash.has_value() != (output_.tables() != nullptr)) return DoesNotFit();
-  return FinishTables(records, &record);
-}
-
-// The hash functions to use: those of `own`, the record that this executor goes on from, or else of
-// the latest round that hashed any of its slots. Fills in what each slot's codes were made with.
-Result<HashChoice> ExecutorState::ChooseHashing(std::span<const ExecutorRecord> records,
-                                                const ExecutorRecord* own,
-                                                std::vector<HashChoice>* of_slot) const {
-  const SlotMap& map = output_.layer().map();
-  HashChoice chosen{0, config_.hash.k};
-  of_slot->assign(map.slots(), chosen);
+// Has the index use what was loaded.
+Status ExecutorState::FinishIndex(std::span<const ExecutorRecord> records,
+                                  const ExecutorRecord* own) {
+  NeuronIndex* index = output_.index();
+  if (index == nullptr) return own != nullptr && own->hash ? RecordDoesNotFit() : Status();
+  std::vector<NeuronIndex::Stored> stored;
   for (const ExecutorRecord& record : records) {
-    const HashChoice theirs =
-        record.hashing.k == 0 ? HashChoice{0, config_.hash.k} : record.hashing;
-    if (!output_.Allows(theirs)) return DoesNotFit();
-    for (const SlotId slot : record.slots) {
-      if (!map.Owns(slot)) continue;
-      (*of_slot)[slot.value] = theirs;
-      if (own == nullptr && theirs.round > chosen.round) chosen = theirs;
-    }
-    if (&record == own) chosen = theirs;
+    stored.push_back({record.slots, record.hashing, record.hash});
   }
-  return chosen;
-}
-
-// Puts the loaded codes into the hash tables.
-Status ExecutorState::FinishTables(std::span<const ExecutorRecord> records,
-                                   const ExecutorRecord* own) {
-  if (output_.tables() == nullptr) return {};
-  std::vector<HashChoice> of_slot;
-  const Result<HashChoice> chosen = ChooseHashing(records, own, &of_slot);
-  DSLIDE_RETURN_IF_ERROR(chosen);
-  if (*chosen != output_.hashing()) output_.UseHashing(*chosen);
-  LiveTables& tables = *output_.tables();
-  if (own != nullptr && !tables.Fits(*own->hash)) return DoesNotFit();
-  const SlotMap& map = output_.layer().map();
-  const auto wrong = Loader().Finish(
-      own != nullptr ? &*own->hash : nullptr,
-      [&](uint32_t row) { return of_slot[map.SlotOf(row).value] == *chosen; }, &tables);
-  if (!wrong) return {};
-  return BadInput(
-      fmt::format("output row {} of slot {} does not fit the model: these are not its hash codes",
-                  map.RowInSlot(*wrong), map.SlotOf(*wrong).value));
+  return index->FinishLoad(stored, own == nullptr ? nullptr : &stored[own - records.data()]);
 }
 
 }  // namespace dslide

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,7 +20,6 @@
 #include "server/executor/state/snapshot.h"
 #include "server/executor/state/stored_rows.h"
 #include "server/model/input_layer.h"
-#include "server/model/lsh/hash_state.h"
 #include "server/model/output_layer.h"
 
 namespace dslide {
@@ -66,19 +64,13 @@ class ExecutorState {
   Status FinishLoadForInference(std::span<const std::string> records);
 
  private:
-  HashStateLoader& Loader();
   Result<Position> TakePosition(std::span<const ExecutorRecord> records) const;
-  Status GoOnFrom(const ExecutorRecord& record, std::span<const ExecutorRecord> records);
-  Result<HashChoice> ChooseHashing(std::span<const ExecutorRecord> records,
-                                   const ExecutorRecord* own,
-                                   std::vector<HashChoice>* of_slot) const;
-  Status FinishTables(std::span<const ExecutorRecord> records, const ExecutorRecord* own);
+  Status FinishIndex(std::span<const ExecutorRecord> records, const ExecutorRecord* own);
 
   const Config& config_;
   InputLayer& input_;
   OutputLayer& output_;
-  std::optional<Snapshot> snapshot_;         // in progress, or the last one
-  std::unique_ptr<HashStateLoader> loader_;  // while rows are loaded, and until AssumeStored()
+  std::optional<Snapshot> snapshot_;  // in progress, or the last one
 };
 
 }  // namespace dslide

@@ -4,17 +4,15 @@
 #include <functional>
 #include <utility>
 
-#include "server/model/lsh/hash_state.h"
-
 namespace dslide {
 namespace {
 
-ChangedRows::Store StoreOf(Layer* layer, const LiveTables* tables) {
-  return [layer, tables](uint32_t row, std::vector<uint8_t>* out) {
+ChangedRows::Store StoreOf(Layer* layer, const NeuronIndex* index) {
+  return [layer, index](uint32_t row, std::vector<uint8_t>* out) {
     const size_t begin = out->size();
     out->resize(begin + layer->RowBytes());
     layer->StoreRow(row, out->data() + begin);
-    if (tables != nullptr) AppendHashState(*tables, row, out);
+    if (index != nullptr) index->AppendState(row, out);
   };
 }
 
@@ -27,12 +25,12 @@ Snapshot::Snapshot(SnapshotSink* sink, uint32_t number, std::string record, Inpu
       record_(std::move(record)),
       input_(input->layer()),
       output_(output->layer()),
-      tables_(output->tables()),
-      built_(tables_ == nullptr ? BuiltCodes() : tables_->tables().Built()),
+      index_(output->index()),
+      built_(index_ == nullptr ? BuiltCodes() : index_->tables().tables().Built()),
       slots_(input_.map().owned().begin(), input_.map().owned().end()),
       layer_(&input_) {
   ChangedRows::Store store_input = StoreOf(&input_, nullptr);
-  ChangedRows::Store store_output = StoreOf(&output_, tables_);
+  ChangedRows::Store store_output = StoreOf(&output_, index_);
   input_.changed().Mark(std::move(store_input));  // from here on nothing can fail
   output_.changed().Mark(std::move(store_output));
 }
@@ -74,8 +72,8 @@ bool Snapshot::WriteRow() {
 // After the bytes of a row were appended to a chunk.
 void Snapshot::Complete(Layer* layer, uint32_t row, RowChunk* chunk) {
   // What is stored of a row that is not settled goes out of date by itself.
-  if (layer == &output_ && tables_ != nullptr &&
-      !CompleteHashState(built_, tables_->tables().size(), row, &chunk->bytes)) {
+  if (layer == &output_ && index_ != nullptr &&
+      !index_->CompleteState(built_, row, &chunk->bytes)) {
     layer->changed().MarkChanged(row);
   }
   const SlotMap& map = layer->map();

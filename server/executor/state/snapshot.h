@@ -54,8 +54,8 @@ class Snapshot {
   std::string record_;
   Layer& input_;
   Layer& output_;
-  const LiveTables* tables_;   // null: none
-  BuiltCodes built_;           // the tables at the mark
+  const NeuronIndex* index_;   // null: none
+  BuiltCodes built_;           // by the index at the mark
   std::vector<SlotId> slots_;  // attached at the mark, ascending
   // The next row to write: `next_` or a later one of slot number `slot_` in `layer_`.
   Layer* layer_;

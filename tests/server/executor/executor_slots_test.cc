@@ -31,17 +31,18 @@ void CheckSameRows(Executor* a, Executor* b, SlotId slot) {
   };
   check(&a->input().layer(), &b->input().layer());
   check(&a->output().layer(), &b->output().layer());
-  const LiveTables* tables_a = a->output().tables();
-  const LiveTables* tables_b = b->output().tables();
-  if (tables_a == nullptr) return;
+  const NeuronIndex* index_a = a->output().index();
+  const NeuronIndex* index_b = b->output().index();
+  if (index_a == nullptr) return;
   const SlotMap& map_a = a->output().layer().map();
   const SlotMap& map_b = b->output().layer().map();
   for (uint32_t row = 0; row < map_a.SlotSize(slot); ++row) {
     const uint32_t in_a = map_a.LocalRow(slot, row), in_b = map_b.LocalRow(slot, row);
     // A row that was copied before it was hashed again is hashed again where it came to.
-    const bool same = tables_a->tables().Codes(in_a) == tables_b->tables().Codes(in_b) &&
-                      tables_a->IsChanged(in_a) == tables_b->IsChanged(in_b);
-    REQUIRE((same || tables_b->IsChanged(in_b)));
+    const bool same =
+        index_a->tables().tables().Codes(in_a) == index_b->tables().tables().Codes(in_b) &&
+        index_a->tables().IsChanged(in_a) == index_b->tables().IsChanged(in_b);
+    REQUIRE((same || index_b->tables().IsChanged(in_b)));
   }
 }
 
@@ -208,11 +209,11 @@ TEST_CASE("codes by other functions are not taken: the rows are hashed where the
   m.move.Do(Kind::kAttach);
   const SlotMap& map = b->output().layer().map();
   for (uint32_t row = 0; row < map.SlotSize({3}); ++row) {
-    REQUIRE(b->output().tables()->IsChanged(map.LocalRow({3}, row)));
+    REQUIRE(b->output().index()->tables().IsChanged(map.LocalRow({3}, row)));
   }
   TrainRun(&m.cluster, 3, 40);
-  b->output().tables()->CatchUp();
-  CHECK(b->output().tables()->tables().Code(0, map.LocalRow({3}, 0)) != kNoCode);
+  b->output().index()->tables().CatchUp();
+  CHECK(b->output().index()->tables().tables().Code(0, map.LocalRow({3}, 0)) != kNoCode);
 }
 
 TEST_CASE("slots are reserved and given up again") {
@@ -264,7 +265,7 @@ TEST_CASE("an executor goes on bit for bit only where the same slots lie in the 
     REQUIRE(stored != HashPosition());
     Executor executor(config, kRunSamples, slots, Purpose::kTraining, BestKernels());
     REQUIRE(store.Load(&executor).ok());
-    return executor.output().tables()->Position() == *stored;
+    return executor.output().index()->tables().Position() == *stored;
   };
   CHECK(ExecutorRecord::Decode(store.records[0])->slots ==
         std::vector<SlotId>{{0}, SlotMap::kNoSlot, {2}, {3}});

@@ -174,7 +174,7 @@ void CheckUnbiased(ActiveSet active, Sharing sharing) {
     config.common.seed = static_cast<uint64_t>(functions);
     OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
     layer.layer().Initialise(3, 0.5f, kNeurons);
-    if (layer.tables() != nullptr) layer.tables()->CatchUp();
+    if (layer.index() != nullptr) layer.index()->tables().CatchUp();
     for (int draw = 0; draw < kDraws; ++draw) {
       const Draws draws{SubSeed(static_cast<uint64_t>(functions), static_cast<uint64_t>(draw)), 20};
       const ActiveReply reply = layer.Query(query, draws, &batch);
@@ -219,7 +219,7 @@ TEST_CASE("hash candidates are in the set as often as their weights say") {
     config.hash.tables = 8;
     OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
     layer.layer().Initialise(3, 0.5f, 600);
-    layer.tables()->CatchUp();
+    layer.index()->tables().CatchUp();
     ActiveQuery query;
     query.hidden = Matrix(kSamples, 16);
     Random random(2);

@@ -119,7 +119,7 @@ TEST_CASE("list scorer measures the mass of what all samples were scored against
     config.model.negatives = kLabels / 2;
     OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
     layer.layer().Initialise(5, 0.6f, kLabels);
-    layer.tables()->CatchUp();
+    layer.index()->tables().CatchUp();
     Random random(8);
     ActiveQuery query;
     query.hidden = Matrix(3, kHidden);
@@ -164,7 +164,7 @@ Matrix GradientOfRepeatedLabel(ActiveSet active) {
   config.hash.k = 1;
   OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
   layer.layer().Initialise(5, 0.6f, 20);
-  if (layer.tables() != nullptr) layer.tables()->CatchUp();
+  if (layer.index() != nullptr) layer.index()->tables().CatchUp();
   ActiveQuery query;
   query.hidden = Matrix(2, 4);
   for (float& h : query.hidden.data) h = 1.0f;

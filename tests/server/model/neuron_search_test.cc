@@ -158,9 +158,9 @@ TEST_CASE("search: labels that a stream has forgotten are never among the best")
     }
     neurons.config.hash.k = 1;
     neurons.config.hash.tables = 8;
-    neurons.rows.tables.emplace(neurons.config.hash, 9, layer, BestKernels());
-    neurons.rows.tables->TouchAll();
-    neurons.rows.tables->CatchUp();
+    neurons.rows.index.emplace(neurons.config, &layer, Purpose::kTraining, BestKernels());
+    neurons.rows.index->tables().TouchAll();
+    neurons.rows.index->tables().CatchUp();
     NeuronSearch search(neurons.rows, Purpose::kTraining, BestKernels());
     for (const Search by : {Search::kExact, Search::kScan, Search::kLsh}) {
       const TopKReply reply = search.Find({neurons.hidden, 500, by, {}}, 500);

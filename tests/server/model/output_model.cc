@@ -26,7 +26,7 @@ OutputModel::OutputModel(const Config& config, uint32_t shards, std::vector<floa
       if (row == SlotMap::kNone) continue;
       layers_[s]->layer().row(row).scalars->bias = static_cast<float>(0.3 * random_.Normal());
     }
-    if (LiveTables* tables = layers_[s]->tables()) tables->CatchUp();
+    if (NeuronIndex* index = layers_[s]->index()) index->tables().CatchUp();
   }
   query_.hidden = Matrix(kOutputSamples, config.model.hidden);
   for (float& h : query_.hidden.data) {
@@ -107,10 +107,11 @@ std::vector<double> OutputModel::Hidden() const {
 // at the cut each with the same chance.
 std::vector<double> OutputModel::CandidateChances(uint32_t i, size_t executor) const {
   OutputLayer& layer = *layers_[executor];
-  const HashTables& tables = layer.tables()->tables();
+  const HashTables& tables = layer.index()->tables().tables();
   const SlotMap& map = layer.layer().map();
   std::vector<BucketCode> codes(tables.size());
-  layer.tables()->functions().Codes(1, query_.hidden.row(i), config_.model.hidden, codes.data());
+  layer.index()->tables().functions().Codes(1, query_.hidden.row(i), config_.model.hidden,
+                                            codes.data());
   std::vector<uint32_t> shared(map.rows());
   std::vector<uint32_t> ranked;  // counts of the rows that share a bucket
   for (uint32_t row = 0; row < map.rows(); ++row) {

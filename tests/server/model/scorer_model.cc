@@ -181,21 +181,20 @@ uint32_t ScorerModel::Total(const ScorerSample& sample) {
 }
 
 OutputRows ScorerModel::MakeRows(const Config& config) const {
-  OutputRows rows{
-      Layer(LayerKind::kOutput, config, SlotMap(config.model.labels, config.cluster.slots, slots_),
-            Purpose::kTraining, BestKernels()),
-      {}};
-  rows.layer.Initialise(5, 0.6f, config.model.labels);
+  Layer layer(LayerKind::kOutput, config,
+              SlotMap(config.model.labels, config.cluster.slots, slots_), Purpose::kTraining,
+              BestKernels());
+  layer.Initialise(5, 0.6f, config.model.labels);
   Random random(3);
-  std::vector<uint8_t> bytes(rows.layer.RowBytes());
+  std::vector<uint8_t> bytes(layer.RowBytes());
   for (const uint32_t row : rows_) {
-    rows.layer.StoreRow(row, bytes.data());
+    layer.StoreRow(row, bytes.data());
     RowScalars scalars;
     scalars.bias = static_cast<float>(0.3 * random.Normal());
     std::memcpy(bytes.data(), &scalars, sizeof(scalars));
-    rows.layer.LoadRow(row, bytes.data());
+    layer.LoadRow(row, bytes.data());
   }
-  return rows;
+  return {std::move(layer), {}};
 }
 
 std::vector<std::vector<float>> ScorerModel::Parameters(Layer* layer) const {

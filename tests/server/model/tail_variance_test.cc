@@ -23,7 +23,7 @@ struct Scatter {
 Scatter ScatterOf(const Config& config) {
   OutputLayer layer(config, AllSlots(config), Purpose::kTraining, BestKernels());
   layer.layer().Initialise(5, 0.8f, kNeurons);
-  if (layer.tables() != nullptr) layer.tables()->CatchUp();
+  if (layer.index() != nullptr) layer.index()->tables().CatchUp();
   Random random(4);
   ActiveQuery query;
   query.hidden = Matrix(kSamples, kHidden);

@@ -88,8 +88,8 @@ std::vector<uint8_t> StoredForm(LocalCluster* cluster, LayerKind kind, uint32_t 
     if (row == SlotMap::kNone) continue;
     std::vector<uint8_t> bytes(layer.RowBytes());
     layer.StoreRow(row, bytes.data());
-    if (kind == LayerKind::kOutput && executor->output().tables() != nullptr) {
-      const auto codes = executor->output().tables()->tables().Codes(row);
+    if (kind == LayerKind::kOutput && executor->output().index() != nullptr) {
+      const auto codes = executor->output().index()->tables().tables().Codes(row);
       const auto* at = reinterpret_cast<const uint8_t*>(codes.data());
       bytes.insert(bytes.end(), at, at + codes.size() * sizeof(BucketCode));
     }

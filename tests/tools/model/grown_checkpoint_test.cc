@@ -330,7 +330,7 @@ TEST_CASE("hash tables are those of the grown model's weights") {
   const auto restored = growth.Restored(grown);
   CheckKept(RowsOf(growth.cluster.executors()), RowsOf(restored->executors()), grown);
   for (Executor* executor : restored->executors()) {
-    const LiveTables& tables = *executor->output().tables();
+    const LiveTables& tables = executor->output().index()->tables();
     const auto codes_of = [&](uint32_t row) {
       std::vector<BucketCode> codes(tables.tables().size());
       for (uint32_t t = 0; t < codes.size(); ++t) codes[t] = tables.tables().Code(t, row);
@@ -343,8 +343,8 @@ TEST_CASE("hash tables are those of the grown model's weights") {
       CHECK_FALSE(tables.IsChanged(row));
       stored[row] = codes_of(row);
     }
-    executor->output().tables()->TouchAll();
-    executor->output().tables()->CatchUp();
+    executor->output().index()->tables().TouchAll();
+    executor->output().index()->tables().CatchUp();
     for (const auto& [row, codes] : stored) CHECK(codes_of(row) == codes);
   }
   const auto model = Ok(Inference::Load(growth.NewPath()));

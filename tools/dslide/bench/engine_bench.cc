@@ -251,21 +251,21 @@ EngineBenchResult Measure(const EngineBenchOptions& options, Engine* engine) {
 
 // Marks all neurons as changed and trains on until every bucket is up to date.
 void MeasureRehash(Engine* engine, EngineBenchResult* result) {
-  LiveTables& tables = *engine->executors()[0]->output().tables();
+  const uint32_t lag = engine->executors()[0]->output().index()->tables().lag_batches();
   const Snapshot before = Observe(*engine);
-  engine->OnAll([](Executor& executor) { executor.output().tables()->TouchAll(); });
-  for (uint64_t batches = 0; batches < tables.lag_batches();) batches += engine->Train(0.05);
+  engine->OnAll([](Executor& executor) { executor.output().index()->tables().TouchAll(); });
+  for (uint64_t batches = 0; batches < lag;) batches += engine->Train(0.05);
   const size_t rehash = static_cast<size_t>(Phase::kRehash);
   result->background_rehash_seconds = Observe(*engine).seconds[rehash] - before.seconds[rehash];
   uint64_t bytes = 0;
   for (Executor* executor : engine->executors()) {
     result->longest_rehash_step =
         std::max(result->longest_rehash_step, executor->output().stats().longest_rehash());
-    bytes += executor->output().tables()->MemoryBytes();
+    bytes += executor->output().index()->MemoryBytes();
   }
   result->rehash_seconds = engine->OnAll([](Executor& executor) {
-    executor.output().tables()->TouchAll();
-    executor.output().tables()->CatchUp();
+    executor.output().index()->tables().TouchAll();
+    executor.output().index()->tables().CatchUp();
   });
   result->table_bytes_per_neuron = static_cast<double>(bytes);
 }
@@ -298,7 +298,7 @@ EngineBenchResult RunEngineBench(const EngineBenchOptions& given) {
   for (size_t p = 0; p < kPhases; ++p) {
     of([p](EngineBenchResult& r) -> double& { return r.phase_seconds[p]; });
   }
-  if (options.config.model.active == ActiveSet::kLsh) {
+  if (HasNeuronIndex(options.config.model)) {
     MeasureRehash(&engine, &median);
     median.table_bytes_per_neuron /= options.labels;
   }

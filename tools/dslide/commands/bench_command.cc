@@ -85,9 +85,8 @@ OrderedJson Settings(const EngineBenchOptions& options) {
   json["threads"] = options.threads;
   std::vector<const char*> names = {"model.hidden", "model.precision", "train.batch",
                                     "train.optimizer", "model.active"};
-  const ActiveSet active = options.config.model.active;
   if (DrawsByMass(options.config.model)) names.push_back("model.negatives");
-  if (active == ActiveSet::kLsh) names.push_back("model.sharing");
+  if (HasNeuronIndex(options.config.model)) names.push_back("model.sharing");
   for (const char* name : names) {
     json[name] = FindConfigKey(name)->field.format(options.config);
   }
@@ -186,7 +185,7 @@ Status Cluster(const ParsedArguments& arguments, const EngineBenchOptions& optio
 
 Status Ranking(const ParsedArguments& arguments, const EngineBenchOptions& options) {
   constexpr uint32_t kSamples = 10000;
-  if (options.config.model.active != ActiveSet::kLsh) {
+  if (!HasNeuronIndex(options.config.model)) {
     return BadInput("dslide bench ranking: needs model.active = lsh");
   }
   const RankingBenchResult r = RunRankingBench(options, kSamples);

@@ -29,7 +29,8 @@ Result<PredictTask> TaskFrom(const ParsedArguments& arguments) {
     DSLIDE_RETURN_IF_ERROR(threshold);
     task.threshold = *threshold;
   }
-  if (task.ranking.probabilities && task.ranking.search == Search::kLsh) {
+  if (task.ranking.probabilities && task.ranking.search &&
+      !ScoresAllNeurons(*task.ranking.search)) {
     return BadInput(
         "--search lsh: scores the labels of some buckets, which gives no probabilities; leave it "
         "out, or name exact or scan");

@@ -34,7 +34,7 @@ Status CheckFit(const RankingTask& task, const XcHeader* header, const Inference
                                 Plural(header->num_labels, "label"), model.directory(), m.features,
                                 m.labels));
   }
-  if (task.search == Search::kLsh && m.active != ActiveSet::kLsh) {
+  if (task.search && !ScoresAllNeurons(*task.search) && !HasNeuronIndex(m)) {
     return BadInput(
         fmt::format("--search lsh: the model in {} was trained without hash tables (model.active)",
                     model.directory()));

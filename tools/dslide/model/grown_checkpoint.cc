@@ -313,7 +313,7 @@ Result<ManifestShard> WriteGrownShard(const EarlierModel& from, const Config& co
   const bool centroids = model.neurons == Neurons::kCentroids;
   if (centroids) EndCentroidPasses(from.config.model.labels, &output);
   SetNewLabels(labels, from.config.model.labels, centroids, &output);
-  if (executor.output().tables() != nullptr) executor.output().tables()->CatchUp();
+  if (executor.output().index() != nullptr) executor.output().index()->tables().CatchUp();
 
   CheckpointStore::Place place;
   place.life = fmt::format("grown-{:016x}", DrawIncarnation().value);

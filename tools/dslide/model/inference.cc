@@ -188,7 +188,7 @@ Status Inference::LoadDense() {
 Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search search,
                                   bool exclude_own_features) {
   if (pool_ == nullptr) {
-    if (search == Search::kLsh) {
+    if (!ScoresAllNeurons(search)) {
       return BadInput(
           fmt::format("--search lsh: {} has no hash tables; name the run directory", directory_));
     }
@@ -214,7 +214,7 @@ Result<TopKReply> Inference::Rank(const SparseRows& features, uint32_t k, Search
 
 Result<RankedLabels> Inference::RankWithProbabilities(const SparseRows& features, uint32_t k,
                                                       Search search, bool exclude_own_features) {
-  DSLIDE_CHECK(pool_ == nullptr && search != Search::kLsh);
+  DSLIDE_CHECK(pool_ == nullptr && ScoresAllNeurons(search));
   return RankByFile(features, k, search, exclude_own_features, true);
 }
 
@@ -247,7 +247,7 @@ std::string Inference::LabelName(uint32_t label) const {
 
 std::vector<Search> Inference::searches() const {
   std::vector<Search> searches = SearchesOf(config_.model);
-  if (pool_ == nullptr) std::erase(searches, Search::kLsh);
+  if (pool_ == nullptr) std::erase_if(searches, std::not_fn(ScoresAllNeurons));
   return searches;
 }
 

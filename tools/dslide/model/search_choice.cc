@@ -49,7 +49,7 @@ std::string SearchNames() {
 std::vector<Search> SearchesOf(const ModelConfig& model) {
   std::vector<Search> ways = {Search::kExact};
   if (!IsLinear(model)) ways.push_back(Search::kScan);
-  if (model.active == ActiveSet::kLsh) ways.push_back(Search::kLsh);
+  if (HasNeuronIndex(model)) ways.push_back(Search::kLsh);
   return ways;
 }
 

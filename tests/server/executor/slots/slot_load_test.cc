@@ -184,9 +184,10 @@ TEST_CASE("the bytes of slots are those of their executor") {
   CHECK(load.slots.size() == config.cluster.slots);
   const uint64_t all = executor.MemoryBytes();
   // All but the tables' offsets.
-  const HashTables& tables = executor.output().tables()->tables();
+  const HashTables& tables = executor.output().index()->tables().tables();
   const uint64_t empty =
-      HashTables(tables.size(), executor.output().tables()->functions().bits(), 0).MemoryBytes();
+      HashTables(tables.size(), executor.output().index()->tables().functions().bits(), 0)
+          .MemoryBytes();
   CHECK(Sum(load, &SlotCost::bytes) == static_cast<double>(all - empty));
 }
 

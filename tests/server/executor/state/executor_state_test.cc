@@ -111,16 +111,16 @@ TEST_CASE(
       CHECK(executor->applied().Has(Part::kInput, 10) == Share::kAll);
       CHECK(executor->applied().Has(Part::kInput, 11) == Share::kNone);
       const SlotMap& map = executor->output().layer().map();
-      const HashTables& tables = executor->output().tables()->tables();
+      const HashTables& tables = executor->output().index()->tables().tables();
       for (Executor* old : saved.executors()) {
         const SlotMap& old_map = old->output().layer().map();
-        const HashTables& old_tables = old->output().tables()->tables();
+        const HashTables& old_tables = old->output().index()->tables().tables();
         for (uint32_t id = 0; id < config.model.labels; ++id) {
           if (old_map.Local(id) == SlotMap::kNone || map.Local(id) == SlotMap::kNone) continue;
           const uint32_t row = map.Local(id), old_row = old_map.Local(id);
           REQUIRE(tables.Codes(row) == old_tables.Codes(old_row));
-          REQUIRE(executor->output().tables()->IsChanged(row) ==
-                  old->output().tables()->IsChanged(old_row));
+          REQUIRE(executor->output().index()->tables().IsChanged(row) ==
+                  old->output().index()->tables().IsChanged(old_row));
         }
         const BuiltCodes built = tables.Built(), old_built = old_tables.Built();
         for (uint32_t id = 0; id < config.model.labels; ++id) {
@@ -149,7 +149,7 @@ TEST_CASE("inference: weights without moments, all codes fresh, no record needed
     const RowView row = saved.Row(LayerKind::kOutput, id);
     REQUIRE(std::equal(row.weights, row.weights + config.model.hidden,
                        reader.output().layer().weights(map.Local(id))));
-    REQUIRE_FALSE(reader.output().tables()->IsChanged(map.Local(id)));
+    REQUIRE_FALSE(reader.output().index()->tables().IsChanged(map.Local(id)));
   }
 }
 

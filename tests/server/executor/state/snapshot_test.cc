@@ -74,7 +74,7 @@ TEST_CASE("snapshots: the first has all rows, the next what changed or was not s
     CHECK(store.written().size() <= due.size() + due.size() / 4);
   }
   // Without updates all rows settle, and then there is nothing to write.
-  for (uint32_t n = 0; n < executor->output().tables()->lag_batches(); ++n) {
+  for (uint32_t n = 0; n < executor->output().index()->tables().lag_batches(); ++n) {
     executor->output().FollowUpdates();
   }
   store.Save(executor);

@@ -24,7 +24,7 @@ void AskAll(LocalCluster* cluster, const HashChoice& choice) {
 bool AllUse(LocalCluster* cluster, const HashChoice& choice) {
   bool all = true;
   for (Executor* executor : cluster->executors()) {
-    all = all && executor->output().hashing() == choice;
+    all = all && executor->output().index()->functions() == choice;
   }
   return all;
 }
@@ -42,10 +42,10 @@ LiveTables FreshTables(Executor* executor, const Config& config, const HashChoic
 
 // Whether the tables are those, once they have caught up with the weights.
 bool AreTablesOf(Executor* executor, const Config& config, const HashChoice& choice) {
-  executor->output().tables()->CatchUp();
+  executor->output().index()->tables().CatchUp();
   const LiveTables fresh = FreshTables(executor, config, choice);
-  return executor->output().tables()->identity() == fresh.identity() &&
-         SameBuckets(*executor->output().tables(), fresh);
+  return executor->output().index()->tables().identity() == fresh.identity() &&
+         SameBuckets(executor->output().index()->tables(), fresh);
 }
 
 TEST_CASE("a rebuild changes nothing until it is done, and gives tables like fresh ones") {
@@ -71,7 +71,7 @@ TEST_CASE("a rebuild changes nothing until it is done, and gives tables like fre
     for (Executor* executor : cluster.executors()) {
       CHECK(executor->MeasureTables()->hash_round == 1);
       // Every row is in a bucket of every table.
-      const LiveTables& tables = *executor->output().tables();
+      const LiveTables& tables = executor->output().index()->tables();
       const BuiltCodes built = tables.tables().Built();
       const SlotMap& map = executor->output().layer().map();
       for (uint32_t row = 0; row < map.rows(); ++row) {
@@ -104,7 +104,7 @@ TEST_CASE("what cannot be built is refused, the functions in use end a rebuild")
   Ask(executor, {2, 2});
   Ask(executor, {2, 2});
   TrainRun(&cluster, 8, 8 + kEnough);
-  CHECK(executor->output().hashing() == HashChoice{2, 2});
+  CHECK(executor->output().index()->functions() == HashChoice{2, 2});
   CHECK(AreTablesOf(executor, config, {2, 2}));
 
   const Config all = SmallConfig(20, 30, 4);
@@ -123,10 +123,10 @@ TEST_CASE("a snapshot of a rebuild has the old tables, and the new ones wait for
   MemoryStore store;
   store.Begin(executor);
   TrainRun(&cluster, 10, 10 + kEnough);
-  CHECK(executor->output().hashing() == HashChoice{0, 2});
+  CHECK(executor->output().index()->functions() == HashChoice{0, 2});
   while (executor->snapshot_in_progress()) executor->AdvanceSnapshot();
   TrainRun(&cluster, 10 + kEnough, 11 + kEnough);
-  CHECK(executor->output().hashing() == kOther);
+  CHECK(executor->output().index()->functions() == kOther);
   // Whoever goes on from there has no rebuild.
   LocalCluster restored(config, kRunSamples, {1}, false);
   REQUIRE(store.Load(restored.executors()[0]).ok());
@@ -155,7 +155,7 @@ TEST_CASE("after a rebuild the next snapshot has all codes, and whoever is resto
     for (Executor* executor : restored.executors()) {
       REQUIRE(store.Load(executor).ok());
       executor->AssumeStored();
-      CHECK(executor->output().hashing() == HashChoice{3, 1});
+      CHECK(executor->output().index()->functions() == HashChoice{3, 1});
     }
     TrainRun(&restored, again == 0 ? 4 + kEnough : end, end);
     for (size_t i = 0; i < 2; ++i) {
@@ -179,7 +179,7 @@ TEST_CASE("rows whose codes are by other functions are hashed, and stored again"
   Executor one(config, kRunSamples, AllSlots(config), Purpose::kTraining, BestKernels());
   REQUIRE(store.Load(&one).ok());
   one.AssumeStored();
-  CHECK(one.output().hashing() == kOther);
+  CHECK(one.output().index()->functions() == kOther);
   CHECK(AreTablesOf(&one, config, kOther));
   store.records.clear();
   store.Save(&one);
@@ -194,8 +194,8 @@ TEST_CASE("slots move between executors of other functions, and during rebuilds"
   LocalCluster cluster(config, kRunSamples, {2});
   const std::vector<Executor*> executors = cluster.executors();
   const auto check = [&](const HashChoice& first, const HashChoice& second) {
-    CHECK(executors[0]->output().hashing() == first);
-    CHECK(executors[1]->output().hashing() == second);
+    CHECK(executors[0]->output().index()->functions() == first);
+    CHECK(executors[1]->output().index()->functions() == second);
     CHECK(AreTablesOf(executors[0], config, first));
     CHECK(AreTablesOf(executors[1], config, second));
   };
@@ -237,15 +237,15 @@ TEST_CASE("a round of hash functions that is not newer is ignored") {
   SUBCASE("than the one that is being built") {}
   SUBCASE("than the one in use") {
     TrainRun(&cluster, 0, kEnough);
-    REQUIRE(executor->output().hashing() == HashChoice{2, 2});
+    REQUIRE(executor->output().index()->functions() == HashChoice{2, 2});
   }
   Ask(executor, {1, 1});
   Ask(executor, {2, 1});
   TrainRun(&cluster, kEnough, 2 * kEnough);
-  CHECK(executor->output().hashing() == HashChoice{2, 2});
+  CHECK(executor->output().index()->functions() == HashChoice{2, 2});
   Ask(executor, {3, 1});
   TrainRun(&cluster, 2 * kEnough, 3 * kEnough);
-  CHECK(executor->output().hashing() == HashChoice{3, 1});
+  CHECK(executor->output().index()->functions() == HashChoice{3, 1});
 }
 
 }  // namespace
