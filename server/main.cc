@@ -10,7 +10,7 @@
 #include "common/log/log.h"
 #include "common/security/run_place.h"
 #include "server/base/events.h"
-#include "server/rows/tier/tier_file.h"
+#include "server/rows/row_disk.h"
 #include "server/server_shell.h"
 
 namespace dslide {
@@ -31,27 +31,6 @@ Result<uint64_t> MemoryForRows(const Config& config) {
   }
   return BadInput(
       fmt::format("cluster.memory_mb = {}: this machine has {} MB", memory_mb, machine >> 20));
-}
-
-// Where rows go that memory has no room for, and how many bytes they may take there.
-Status SetTier(const Config& config, ServerOptions* options) {
-  const std::string& tier = config.cluster.disk_tier;
-  if (tier == "off" || tier.empty()) return {};
-  const bool any = tier == "auto";
-  const std::string directory = any ? "/var/tmp" : tier;
-  const Result<uint64_t> free = FreeForTier(directory);
-  if (!free.ok() && !any) return free.error();
-  if (!free.ok()) {
-    LogInfo({event::kTierUnavailable, "no disk tier: " + free.error().message});
-    return {};
-  }
-  if (any && *free == 0) return {};
-  options->tier_directory = directory;
-  options->tier_bytes = *free / 10 * 8;
-  if (config.idle.disk_mb > 0) {
-    options->tier_bytes = std::min(options->tier_bytes, uint64_t{config.idle.disk_mb} << 20);
-  }
-  return {};
 }
 
 constexpr char kRole[] = "server";
@@ -91,7 +70,11 @@ Status Serve(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(memory_bytes);
   options.memory_bytes = *memory_bytes;
   options.disk_bytes = uint64_t{config->idle.disk_mb} << 20;
-  DSLIDE_RETURN_IF_ERROR(SetTier(*config, &options));
+  std::string why_no_disk;
+  Result<RowDisk> row_disk = DiskForRows(*config, &why_no_disk);
+  DSLIDE_RETURN_IF_ERROR(row_disk);
+  if (!why_no_disk.empty()) LogInfo({event::kNoDiskForRows, why_no_disk});
+  options.row_disk = *std::move(row_disk);
   options.hook = config->checkpoint.shard_hook;
   const bool is_safe = options.scheduler.curve.has_value() ||
                        config->security.encryption == Encryption::kTrustedNetwork;

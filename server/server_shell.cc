@@ -59,32 +59,22 @@ Status LimitMemory(const ServerLoad& load, Executor* executor) {
   const auto shared = [share](uint64_t bytes) {
     return static_cast<uint64_t>(static_cast<double>(bytes) * share);
   };
-  TierFile::Options file;
-  file.directory = load.tier_directory;
-  DSLIDE_RETURN_IF_ERROR(executor->LimitMemory(file, shared(load.row_bytes)));
-  uint64_t places = 0, rows = 0, bytes = 0;
-  for (const Layer* layer : {&executor->input().layer(), &executor->output().layer()}) {
-    if (layer->tier() == nullptr) continue;
-    places += layer->tier()->places();
-    rows += layer->tier()->rows();
-    bytes += layer->tier()->file_bytes();
-  }
-  if (rows == 0) return {};
-  if (bytes > shared(load.tier_bytes)) {
-    return Failed(fmt::format(
-        "the disk tier of executor {} needs {} MB in {}, {} are free for it (80 % of what is free, "
-        "or idle.disk_mb); make room there, or name another directory (cluster.disk_tier)",
-        executor->local_index(), (bytes >> 20) + 1, load.tier_directory,
-        shared(load.tier_bytes) >> 20));
-  }
-  LogInfo({event::kTierUsed,
-           fmt::format("disk tier: executor {} has {} of {} rows in memory at a time, the others "
-                       "in {} ({} MB); more memory is faster (cluster.memory_mb)",
-                       executor->local_index(), places, rows, load.tier_directory, bytes >> 20),
-           {{"executor", executor->local_index()},
-            {"rows_in_memory", places},
-            {"rows", rows},
-            {"disk_bytes", bytes}}});
+  const RowDisk disk = {load.disk.directory, shared(load.disk.bytes)};
+  const Result<RowPlaces> places = LimitMemory(
+      executor->local_index(), disk, shared(load.row_bytes), executor->output().IndexRowBytes(),
+      &executor->input().layer(), &executor->output().layer());
+  DSLIDE_RETURN_IF_ERROR(places);
+  if (places->rows == 0) return {};
+  LogInfo(
+      {event::kRowsOnDisk,
+       fmt::format("executor {} has {} of {} rows in memory at a time, the others in {} ({} MB); "
+                   "more memory is faster (cluster.memory_mb)",
+                   executor->local_index(), places->in_memory, places->rows, disk.directory,
+                   places->disk_bytes >> 20),
+       {{"executor", executor->local_index()},
+        {"rows_in_memory", places->in_memory},
+        {"rows", places->rows},
+        {"disk_bytes", places->disk_bytes}}});
   return {};
 }
 
@@ -128,8 +118,7 @@ Status ServerShell::Run(const ServerOptions& options, StopSignals* signals) {
        {{"address", *address}, {"scheduler", to.address}, {"memory_bytes", options.memory_bytes}}});
   WarnIfUnresolved(to.address);
   ServerCore core({DrawIncarnation(to.own()), options.name, *address, CoresOfThisMachine(),
-                   options.memory_bytes, CgroupLimitsOfThisProcess().cores, options.tier_directory,
-                   options.tier_bytes});
+                   options.memory_bytes, CgroupLimitsOfThisProcess().cores, options.row_disk});
   ServerShell shell(&context, &access, std::move(core), std::move(*workers), std::move(*scheduler),
                     to, options);
   shell.disk_bytes_ = options.disk_bytes;

@@ -14,6 +14,7 @@
 #include "common/net/socket.h"
 #include "server/core/server_core.h"
 #include "server/executor/executor_pool.h"
+#include "server/rows/row_disk.h"
 #include "server/server_storage.h"
 
 namespace dslide {
@@ -21,13 +22,12 @@ namespace dslide {
 struct ServerOptions {
   SchedulerAccess scheduler;
   std::string bind;
-  std::string advertise;       // empty: the bound address
-  std::string name;            // empty: the scheduler gives one
-  uint64_t memory_bytes = 0;   // for rows and tables
-  uint64_t disk_bytes = 0;     // for checkpoints; 0: any
-  std::string tier_directory;  // for rows that memory has no room for; empty: nowhere
-  uint64_t tier_bytes = 0;     // that they may take there
-  std::string hook;            // checkpoint.shard_hook; empty: none
+  std::string advertise;      // empty: the bound address
+  std::string name;           // empty: the scheduler gives one
+  uint64_t memory_bytes = 0;  // for rows and tables
+  uint64_t disk_bytes = 0;    // for checkpoints; 0: any
+  RowDisk row_disk;
+  std::string hook;  // checkpoint.shard_hook; empty: none
 };
 
 // Runs until the scheduler ends the run or a signal comes. One thread owns all sockets.

@@ -311,6 +311,9 @@ inline bool DrawsByMass(const ModelConfig& model) {
 // searches.
 inline bool HasNeuronIndex(const ModelConfig& model) { return model.active == ActiveSet::kLsh; }
 
+// Whether servers may have disk for rows that memory has no room for.
+inline bool MayKeepRowsOnDisk(const ClusterConfig& cluster) { return cluster.disk_tier != "off"; }
+
 // Whether samples are words and their contexts, or sessions.
 inline bool IsOfTokens(const TextConfig& text) {
   return text.format == TextFormat::kWords || text.format == TextFormat::kSessions;

@@ -185,6 +185,19 @@ struct LoadReport {
   std::vector<float> busy;          // [executors] share of the interval that it worked
   bool operator==(const LoadReport&) const = default;
 };
+// What a server keeps in files of rows since its slots were loaded; all 0: all rows are in memory.
+struct RowsOnDisk {
+  uint64_t bytes = 0;   // of the files
+  uint64_t rows = 0;    // that batches have needed, wherever they were
+  uint64_t misses = 0;  // of these, read from the disk
+  bool operator==(const RowsOnDisk&) const = default;
+  RowsOnDisk& operator+=(const RowsOnDisk& other) {
+    bytes += other.bytes;
+    rows += other.rows;
+    misses += other.misses;
+    return *this;
+  }
+};
 struct Heartbeat {
   double cpu_seconds = 0;
   uint64_t peak_rss_bytes = 0;
@@ -212,11 +225,8 @@ struct Heartbeat {
   uint32_t hook_failures = 0;                 // of those
   uint64_t disk_bytes_per_second = 0;         // servers: of the last checkpoint; 0: none yet
   uint32_t disk_sync_us = 0;                  // the longest wait for a file of it to be on disk
-  // Servers, of the disk tier since the slots were loaded; all 0: it is off.
-  uint64_t tier_bytes = 0;   // of its files
-  uint64_t tier_rows = 0;    // rows that batches have needed
-  uint64_t tier_misses = 0;  // of these, read from the disk
-  std::string bounds = {};   // servers, for people: who has set what numbers are too large
+  RowsOnDisk on_disk = {};                    // servers
+  std::string bounds = {};  // servers, for people: who has set what numbers are too large
   bool operator==(const Heartbeat&) const = default;
 };
 struct HeartbeatReply {

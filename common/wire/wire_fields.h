@@ -122,8 +122,8 @@ auto FieldsOf(Is<Heartbeat> auto& m) {
                 m.bucket_largest, m.batches_in_flight, m.malformed, m.in_flight_limit,
                 m.round_trip_us, m.bits_per_second, m.int8_links, m.load, m.memory_used_bytes,
                 m.hash_round, m.longest_batch_us, m.silent_servers, m.hook_runs, m.hook_failures,
-                m.disk_bytes_per_second, m.disk_sync_us, m.tier_bytes, m.tier_rows, m.tier_misses,
-                m.bounds);
+                m.disk_bytes_per_second, m.disk_sync_us, m.on_disk.bytes, m.on_disk.rows,
+                m.on_disk.misses, m.bounds);
 }
 auto FieldsOf(Is<HeartbeatReply> auto& m) { return Fields(m.in_flight_cap, m.pause_ms); }
 

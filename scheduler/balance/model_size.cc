@@ -17,7 +17,7 @@ uint64_t VectorBytes(const Config& config, uint64_t width) {
   return width * (weight + moments * moment);
 }
 
-// Of the disk tier's files for all rows (server/rows/tier/row_log.h): sectors, a third more, and
+// Of the files on disk for all rows (server/rows/tier/row_log.h): sectors, a third more, and
 // the numbers of the rows.
 uint64_t FileBytes(const Config& config) {
   constexpr uint64_t kSector = 512;
@@ -59,15 +59,15 @@ std::vector<uint64_t> SlotMemoryBytes(const Config& config) {
 uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_bytes) {
   if (config.train.open_vocabulary) return memory_bytes;  // the rows of a stream stay in memory
   constexpr uint64_t kMost = 16;  // times the memory: with less of the rows in it training crawls
-  constexpr uint64_t kTierRow = 17;  // that the tier keeps a row in memory
+  constexpr uint64_t kDiskRow = 17;  // in memory of a row that may be on disk
   constexpr uint64_t kSpare = 8;     // executors have more or less than their share: an eighth
   const uint64_t all = ModelMemoryBytes(config);
   const RowMemory row = MemoryOfRows(config);
   const ModelConfig& model = config.model;
   // Beside the vectors.
   const uint64_t kept =
-      InputRowCount(model) * (row.input - VectorBytes(config, model.hidden) + kTierRow) +
-      model.labels * (row.neuron - VectorBytes(config, OutputWidth(model)) + kTierRow);
+      InputRowCount(model) * (row.input - VectorBytes(config, model.hidden) + kDiskRow) +
+      model.labels * (row.neuron - VectorBytes(config, OutputWidth(model)) + kDiskRow);
   const double times = std::min(static_cast<double>(kMost),
                                 0.75 * static_cast<double>(all) / static_cast<double>(kept));
   const auto most = static_cast<uint64_t>(static_cast<double>(memory_bytes) * times);

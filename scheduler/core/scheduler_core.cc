@@ -173,21 +173,19 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
                               &run_.plan());
   }
   const bool of_this_plan = message.envelope.plan_version == run_.plan().version;
-  if (heartbeat.tier_rows > member->heartbeat.tier_rows) {
-    const auto since = [&](uint64_t Heartbeat::*figure) {
-      const uint64_t now = heartbeat.*figure, before = member->heartbeat.*figure;
-      return static_cast<double>(now - std::min(now, before));
-    };
-    const double missed = since(&Heartbeat::tier_misses) / since(&Heartbeat::tier_rows);
-    member->tier_hits = 1 - std::min(1.0, missed);
+  const RowsOnDisk &now = heartbeat.on_disk, &before = member->heartbeat.on_disk;
+  if (now.rows > before.rows) {
+    const uint64_t missed = now.misses - std::min(now.misses, before.misses);
+    member->memory_hits = 1 - std::min(1.0, static_cast<double>(missed) /
+                                                static_cast<double>(now.rows - before.rows));
   }
-  if (heartbeat.tier_bytes > 0 && !std::exchange(tier_named_, true)) {
+  if (now.bytes > 0 && !std::exchange(disk_named_, true)) {
     run_.out.Notice(
         {event::kTierInUse,
          fmt::format("{} has more rows than room in memory: the others are on its disk, in {} MB "
                      "(cluster.disk_tier), which takes longer",
-                     member->name, heartbeat.tier_bytes >> 20),
-         {{"server", member->name}, {"disk_bytes", heartbeat.tier_bytes}}});
+                     member->name, now.bytes >> 20),
+         {{"server", member->name}, {"disk_bytes", now.bytes}}});
   }
   member->heartbeat = heartbeat;
   member->heartbeat.load.reset();

@@ -116,7 +116,7 @@ class SchedulerCore {
   Effects Drain();
 
   RunState run_;
-  bool tier_named_ = false;  // a notice has said that rows are on a disk
+  bool disk_named_ = false;  // a notice has said that rows are on a disk
 };
 
 }  // namespace dslide

@@ -36,7 +36,7 @@ struct Member {
   uint64_t rank = 0;                       // in order of joining
   uint64_t memory_bytes = 0;               // servers: memory limit; 0: not given
   uint64_t disk_bytes = 0;                 // servers: for rows without room there
-  double tier_hits = 1;                    // servers: share of rows in memory, lately
+  double memory_hits = 1;                  // servers: share of needed rows in memory, lately
   bool seated = false;                     // servers: in the plan
   bool added = false;                      // servers: came to a plan that lacked none
   bool newcomer = false;                   // servers: came to a run that had its servers

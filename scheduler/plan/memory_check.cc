@@ -61,7 +61,7 @@ std::string WhyAllTooSmall(uint64_t memory_bytes, const Config& config) {
       servers == 1 ? fmt::format("the server may use {} MB", memory_bytes >> 20)
                    : fmt::format("each of {} servers may use {} MB", servers, memory_bytes >> 20);
   // How much disk there is they tell when they join.
-  if (config.cluster.disk_tier != "off") {
+  if (MayKeepRowsOnDisk(config.cluster)) {
     memory_bytes = WithDisk(config, memory_bytes, uint64_t{1} << 60);
   }
   if (memory_bytes < slot_bytes) return NoRoomForASlot(slot_bytes, slots, limit);

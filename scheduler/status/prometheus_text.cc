@@ -139,10 +139,10 @@ void AddServers(const RunStatus& status, Metrics* metrics) {
     busy.Add(labels).Set(server.figures->busy);
     used.Add(labels).Set(static_cast<double>(server.figures->memory_used));
     limit.Add(labels).Set(static_cast<double>(server.figures->memory_limit));
-    tier.Add(labels).Set(static_cast<double>(beat.tier_bytes));
-    if (beat.tier_bytes == 0) continue;
-    rows.Add(labels).Increment(static_cast<double>(beat.tier_rows));
-    misses.Add(labels).Increment(static_cast<double>(beat.tier_misses));
+    tier.Add(labels).Set(static_cast<double>(beat.on_disk.bytes));
+    if (beat.on_disk.bytes == 0) continue;
+    rows.Add(labels).Increment(static_cast<double>(beat.on_disk.rows));
+    misses.Add(labels).Increment(static_cast<double>(beat.on_disk.misses));
   }
 }
 

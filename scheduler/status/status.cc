@@ -115,11 +115,11 @@ OrderedJson MemberJson(const RunStatus& status, const DecisionsByName& decisions
       json["disk_mb_per_second"] = Mb(beat.disk_bytes_per_second);
       json["disk_sync_ms"] = beat.disk_sync_us / 1000.0;
     }
-    if (beat.tier_bytes > 0) {
-      json["tier_mb"] = Mb(beat.tier_bytes);
-      json["tier_hits"] = member.tier_hits;
-      json["tier_rows"] = beat.tier_rows;
-      json["tier_misses"] = beat.tier_misses;
+    if (const RowsOnDisk& on_disk = beat.on_disk; on_disk.bytes > 0) {
+      json["tier_mb"] = Mb(on_disk.bytes);
+      json["tier_hits"] = member.memory_hits;
+      json["tier_rows"] = on_disk.rows;
+      json["tier_misses"] = on_disk.misses;
     }
   }
   if (member.role == Role::kServer && beat.bucket_largest > 0) {

@@ -15,6 +15,7 @@
 #include "common/log/event.h"
 #include "common/wire/messages.h"
 #include "server/executor/job.h"
+#include "server/rows/row_disk.h"
 
 namespace dslide {
 
@@ -27,8 +28,7 @@ struct ServerLoad {
   std::string restore;                     // checkpoint directory; empty: initialise
   uint64_t batch_bytes = 0;                // that batches in flight may take in an executor
   uint64_t row_bytes = 0;                  // and rows in all executors; 0: no limit
-  std::string tier_directory = {};         // for files of rows above that limit
-  uint64_t tier_bytes = 0;                 // that all of them may take
+  RowDisk disk = {};                       // for rows above that limit
   uint64_t job_id;
 };
 

@@ -30,8 +30,8 @@ inline constexpr EventKind kLoadFailed = {"checkpoint.load.fail",
                                           "the server cannot load its slots"};
 inline constexpr EventKind kOrphanSave = {"checkpoint.orphan",
                                           "the server saves its slots without the scheduler"};
-inline constexpr EventKind kTierUsed = {"tier.use", "an executor keeps some of its rows on disk"};
-inline constexpr EventKind kTierUnavailable = {"tier.unavailable", "rows cannot be kept on disk"};
+inline constexpr EventKind kRowsOnDisk = {"tier.use", "an executor keeps some of its rows on disk"};
+inline constexpr EventKind kNoDiskForRows = {"tier.unavailable", "rows cannot be kept on disk"};
 inline constexpr EventKind kNumbersRefused = {
     "worker.numbers.refuse", "a worker's numbers are out of range or far above those of others",
     true};

@@ -93,11 +93,9 @@ void LoadMeter::Take(const LoadMeasuring& measuring, const std::vector<JobReply>
   }
   sum.batches_in_flight = 0;
   sum.memory_used_bytes = 0;
-  sum.tier_bytes = sum.tier_rows = sum.tier_misses = 0;
+  sum.on_disk = {};
   for (const Measured& part : parts) {
-    sum.tier_bytes += part.tier_bytes;
-    sum.tier_rows += part.tier.rows;
-    sum.tier_misses += part.tier.misses;
+    sum.on_disk += part.on_disk;
     sum.batches_in_flight = std::max(sum.batches_in_flight, part.batches_in_flight);
     sum.memory_used_bytes += part.memory_bytes;
   }

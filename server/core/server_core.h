@@ -36,6 +36,7 @@
 #include "server/core/orderly_stop.h"
 #include "server/executor/executor_pool.h"
 #include "server/gate/offence_reports.h"
+#include "server/rows/row_disk.h"
 
 namespace dslide {
 
@@ -55,8 +56,7 @@ class ServerCore {
     uint32_t cores = 0;
     uint64_t memory_bytes = 0;
     double cpu_quota = 0;  // CPU seconds a second that its cgroup lets it use; 0: no limit
-    std::string tier_directory = {};  // for rows that memory has no room for; empty: nowhere
-    uint64_t disk_bytes = 0;          // that they may take there
+    RowDisk disk = {};
   };
 
   explicit ServerCore(Identity identity);

@@ -33,7 +33,7 @@ void ServerCore::SendJoin(int64_t now_ms) {
   join.address = identity_.address;
   join.cores = identity_.cores;
   join.memory_bytes = identity_.memory_bytes;
-  join.disk_bytes = identity_.disk_bytes;
+  join.disk_bytes = identity_.disk.bytes;
   if (loaded()) {
     const SlotMigration& slots = generation_->slots;
     join.plan_version = slots.switching() ? slots.switching_from() : plan_version();
@@ -151,10 +151,9 @@ void ServerCore::LoadPlan(const Plan& plan, const Config& config, uint32_t index
       std::max(std::max(kLeastBatchBytes, identity_.memory_bytes / 4) / load.slots.size(),
                kBatchesBeside * MostBytesOfBatch(config));
   // The rows of a model that grows are all in memory.
-  if (!identity_.tier_directory.empty() && !config.train.open_vocabulary) {
+  if (!identity_.disk.directory.empty() && !config.train.open_vocabulary) {
     load.row_bytes = identity_.memory_bytes;
-    load.tier_bytes = identity_.disk_bytes;
-    load.tier_directory = identity_.tier_directory;
+    load.disk = identity_.disk;
   }
   out_.Load(std::move(load));
 }

@@ -53,54 +53,6 @@ void Executor::Initialise() {
   CheckInvariants();
 }
 
-Status Executor::LimitMemory(const TierFile::Options& file, uint64_t bytes) {
-  Layer& input = input_.layer();
-  Layer& output = output_.layer();
-  const uint64_t index = output_.IndexRowBytes();
-  const auto of = [](const Layer& layer) { return layer.WeightBytes() + layer.StateBytes(); };
-  const auto all = [&](const Layer& layer) { return of(layer) * layer.map().rows(); };
-  const auto limit = [&](Layer* layer, uint64_t most) {
-    return layer->LimitMemory(file, static_cast<uint32_t>(std::clamp<uint64_t>(
-                                        most, RowTier::kLeastPlaces, SlotMap::kNone / 2)));
-  };
-  // In memory of `rows_in` and `rows_out` rows, whatever is on the disk. RowNumbers take 8 bytes.
-  const auto kept = [&](uint64_t rows_in, uint64_t rows_out) {
-    return (input.FixedBytes() + 8) * rows_in + (output.FixedBytes() + 8 + index) * rows_out;
-  };
-  const uint64_t rows_in = input.map().rows(), rows_out = output.map().rows();
-  const uint64_t tier_only = (RowTier::kRowBytes + 8) * (rows_in + rows_out);
-  const uint64_t most = bytes / 4 * 3;
-  if (kept(rows_in, rows_out) - tier_only + all(input) + all(output) <= bytes) {
-    // Slots that come may need the files. Then as much is left beside for them as they may bring.
-    const auto possible = static_cast<double>(of(input)) * input.map().all_rows();
-    const double both = possible + static_cast<double>(of(output)) * output.map().all_rows();
-    const uint64_t others =
-        std::min(kept(input.map().all_rows(), output.map().all_rows()), most / 2);
-    const uint64_t used = others + all(input) + all(output);
-    const auto more = static_cast<double>(most - std::min(most, used));
-    const auto more_in = static_cast<uint64_t>(more * possible / std::max(1.0, both));
-    DSLIDE_RETURN_IF_ERROR(limit(&input, (all(input) + more_in) / of(input)));
-    return limit(&output, (all(output) + static_cast<uint64_t>(more) - more_in) / of(output));
-  }
-  const auto place = [&](const Layer& layer) { return of(layer) + RowTier::kPlaceBytes; };
-  const uint64_t buffers = std::min(uint64_t{10} << 20, bytes / 16);
-  const uint64_t beside = kept(rows_in, rows_out) + buffers;
-  const uint64_t least = beside + RowTier::kLeastPlaces * (place(input) + place(output));
-  if (most < least) {
-    return BadInput(fmt::format(
-        "{:.1f} MB for the rows of an executor are too few even with the disk tier, it needs {}; "
-        "raise cluster.memory_mb or start more servers",
-        static_cast<double>(bytes) / (1 << 20), (least / 3 * 4 >> 20) + 1));
-  }
-  // A batch needs several times as many input rows as neurons: these go first.
-  const uint64_t left = most - beside;
-  const uint64_t others = std::min(left, place(output) * rows_out);
-  const uint64_t first =
-      std::clamp(place(input) * rows_in, left / 16, std::max(left / 6 * 5, left - others));
-  DSLIDE_RETURN_IF_ERROR(limit(&input, first / place(input)));
-  return limit(&output, (left - first) / place(output));
-}
-
 void Executor::ReadAhead(const Body& request) {
   if (const auto* embed = std::get_if<EmbedRequest>(&request)) {
     if (FeaturesFit(embed->features)) input_.ReadAhead(embed->features);
@@ -374,9 +326,7 @@ Measured Executor::Measure(bool tables) {
                     static_cast<uint32_t>(batches_in_flight()),
                     tables ? MeasureTables() : std::nullopt};
   for (const Layer* layer : {&input_.layer(), &output_.layer()}) {
-    if (layer->tier() == nullptr) continue;
-    measured.tier += layer->tier()->figures();
-    measured.tier_bytes += layer->tier()->file_bytes();
+    measured.on_disk += layer->on_disk();
   }
   return measured;
 }

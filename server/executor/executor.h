@@ -57,11 +57,6 @@ class Executor {
   // What the batches in flight may take; beyond, some are given up (BatchTable).
   void set_most_batch_bytes(uint64_t bytes) { trainer_.set_most_batch_bytes(bytes); }
 
-  // What its rows may take, with what is kept a row. If they need more, some are in files, and
-  // a quarter is left for what transfers and batches take. Call before Initialise() or LoadRow().
-  // Error: there can be no file, or too little memory for what is kept a row in any case.
-  Status LimitMemory(const TierFile::Options& file, uint64_t bytes);
-
   InputLayer& input() { return input_; }
   OutputLayer& output() { return output_; }
 
@@ -112,8 +107,8 @@ class Executor {
   // Steps of synchronous training; none before the first CommitSteps or FinishLoad().
   std::optional<uint64_t> committed() const { return trainer_.committed(); }
 
-  bool has_tier() const {
-    return input_.layer().tier() != nullptr || output_.layer().tier() != nullptr;
+  bool has_rows_on_disk() const {
+    return input_.layer().has_rows_on_disk() || output_.layer().has_rows_on_disk();
   }
   // Has rows read that a request which waits will need, if they are in a file.
   void ReadAhead(const Body& request);

@@ -117,7 +117,7 @@ void ExecutorPool::Run(uint32_t index, const Factory& factory, Lane* lane) {
     ++taken;
     if (executor) {
       executor->AwaitStore();
-      if (executor->has_tier()) ReadAhead(*lane, executor.get(), taken, &seen);
+      if (executor->has_rows_on_disk()) ReadAhead(*lane, executor.get(), taken, &seen);
     }
     JobReply part = executor ? DoJob(task->job, *executor) : JobReply(Failed(failure));
     // The backlog keeps room for the outcomes of all jobs that it lets go.

@@ -78,8 +78,7 @@ struct Measured {
   uint64_t memory_bytes = 0;  // rows, optimiser state, hash tables and batches in flight
   uint32_t batches_in_flight = 0;
   std::optional<TableFigures> tables;  // if they were asked for and there are some
-  RowTier::Figures tier = {};          // of both layers; all 0: the tier is off
-  uint64_t tier_bytes = 0;             // of its files
+  RowsOnDisk on_disk = {};             // of both layers
 };
 struct Marked {
   uint32_t stall_us = 0;  // how long the executor stood still

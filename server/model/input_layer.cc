@@ -88,7 +88,7 @@ std::vector<uint32_t> InputLayer::LocalRows(const SparseRows& features) const {
 }
 
 void InputLayer::ReadAhead(const SparseRows& features) const {
-  if (layer_.tier() != nullptr) layer_.Fetch(LocalRows(features), true);
+  if (layer_.has_rows_on_disk()) layer_.Fetch(LocalRows(features), true);
 }
 
 PartialSum InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
@@ -98,7 +98,7 @@ PartialSum InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
   const auto sum = [&](uint32_t i) {
     partial.AddRows(layer_, batch->Columns(i), batch->Values(i).data(), i);
   };
-  if (layer_.tier() != nullptr) layer_.Fetch(LocalRows(features));
+  if (layer_.has_rows_on_disk()) layer_.Fetch(LocalRows(features));
   for (uint32_t i = 0; i < features.rows(); ++i) {
     const auto ids = features.Ids(i);
     const auto values = features.Values(i);

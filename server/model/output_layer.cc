@@ -110,7 +110,7 @@ ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, Out
 
 // The masses may change until then, and some of the draws with them.
 void OutputLayer::ReadAhead(const SparseRows& labels, const Draws& draws) {
-  if (rows_.layer.tier() == nullptr) return;
+  if (!rows_.layer.has_rows_on_disk()) return;
   ahead_.clear();
   for (const uint32_t id : labels.ids) {
     const uint32_t row = rows_.layer.map().Local(id);

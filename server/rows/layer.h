@@ -20,6 +20,7 @@
 
 #include "common/base/huge_buffer.h"
 #include "common/config/config.h"
+#include "common/wire/messages.h"
 #include "server/rows/changed_rows.h"
 #include "server/rows/optimizer.h"
 #include "server/rows/slot_map.h"
@@ -74,6 +75,8 @@ class Layer : private RowSource {
   Status LimitMemory(const TierFile::Options& file, uint32_t places);
   // Null: all rows are in memory.
   const RowTier* tier() const { return tier_.get(); }
+  bool has_rows_on_disk() const { return tier_ != nullptr; }
+  RowsOnDisk on_disk() const;
   // Has rows read that will be used; some may be on their way afterwards. `again`: it was called
   // for these rows and this batch before, or will be. Costs nothing where all rows are in memory.
   void Fetch(std::span<const uint32_t> rows, bool again = false) const {

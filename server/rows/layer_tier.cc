@@ -39,6 +39,11 @@ Status Layer::StartTier() {
   return {};
 }
 
+RowsOnDisk Layer::on_disk() const {
+  if (tier_ == nullptr) return {};
+  return {tier_->file_bytes(), tier_->figures().rows, tier_->figures().misses};
+}
+
 uint32_t Layer::ChangingPlaceOf(uint32_t row) {
   if (tier_ == nullptr) return row;
   const uint32_t place = tier_->Hold(row, *this);

@@ -159,7 +159,6 @@ void RowTier::Admit(uint32_t row, const RowSource& source) {
     } else {
       log_.Read(slot_[row], place);
       flags = kArriving | kWasRead;
-      ++figures_.reads;
     }
   } else {
     if (state == kDrawn) {
@@ -169,7 +168,6 @@ void RowTier::Admit(uint32_t row, const RowSource& source) {
       std::ranges::fill(peeked_, uint8_t{0});
     }
     CopyIn(place, peeked_.data());
-    ++figures_.drawn;
   }
   flags_[place] = flags;
   row_[place] = row;

@@ -43,18 +43,7 @@ class RowTier : private RowLog::Owner {
   struct Figures {
     uint64_t rows = 0;    // touched, a row once in a Request()
     uint64_t misses = 0;  // of these, read from the file since they were touched last
-    uint64_t reads = 0;
-    uint64_t drawn = 0;  // made by the source, or zero
     uint64_t writes = 0;
-
-    Figures& operator+=(const Figures& other) {
-      rows += other.rows;
-      misses += other.misses;
-      reads += other.reads;
-      drawn += other.drawn;
-      writes += other.writes;
-      return *this;
-    }
   };
 
   static constexpr uint32_t kLeastPlaces = 64;

@@ -193,7 +193,7 @@ TEST_CASE("training with the disk tier gives the same bits, with snapshots on th
     LocalCluster whole(RunConfig(kind), kRunSamples, {2});
     kind.tier = true;
     LocalCluster tiered(RunConfig(kind), kRunSamples, {2});
-    REQUIRE(tiered.executors()[1]->has_tier());
+    REQUIRE(tiered.executors()[1]->has_rows_on_disk());
     TrainRun(&whole, 0, 20);
     MemoryStore store(2);
     store.Begin(tiered.executors()[0]);
