@@ -248,7 +248,7 @@ Status Builder::CheckStream() const {
   if (IsOfTokens(config_.text)) return Refuse("text.format", kNot);
   if (config_.text.hash_bits > 0) return Refuse("text.hash_bits", kNot);
   if (!model.dense.empty()) return Refuse("model.hidden", std::string(kNot) + ": give one number");
-  if (model.neurons == Neurons::kCentroids) return Refuse("model.neurons", kNot);
+  if (!LearnsNeurons(model)) return Refuse("model.neurons", kNot);
   if (model.sharing == Sharing::kSample) return Refuse("model.sharing", kNot);
   if (HasNeuronIndex(model)) {
     return Refuse("model.active", std::string(kNot) + ": mass or all");
@@ -279,7 +279,7 @@ Status Builder::CheckSchedule() const {
     return Refuse("train.schedule_epochs",
                   fmt::format("train.epochs is {}: give as many or more", train.epochs));
   }
-  if (config_.model.neurons == Neurons::kCentroids && (train.schedule_epochs > 0 || cooldown > 0)) {
+  if (!LearnsNeurons(config_.model) && (train.schedule_epochs > 0 || cooldown > 0)) {
     return Refuse(cooldown > 0 ? "train.cooldown_epochs" : "train.schedule_epochs",
                   "not with model.neurons = centroids");
   }
@@ -300,7 +300,7 @@ Status Builder::CheckTogether() const {
   if (config_.model.active == ActiveSet::kMass && config_.model.sharing == Sharing::kSample) {
     return Refuse("model.active", "a batch shares its draws; it needs model.sharing = batch");
   }
-  if (config_.model.neurons == Neurons::kCentroids &&
+  if (!LearnsNeurons(config_.model) &&
       (config_.model.sharing == Sharing::kSample || config_.model.loss == Loss::kSigmoid)) {
     const char* other = config_.model.loss == Loss::kSigmoid ? "loss = softmax" : "sharing = batch";
     return Refuse("model.neurons", fmt::format("centroids need model.{}", other));

@@ -314,6 +314,9 @@ inline bool HasNeuronIndex(const ModelConfig& model) { return model.active == Ac
 // Whether servers may have disk for rows that memory has no room for.
 inline bool MayKeepRowsOnDisk(const ClusterConfig& cluster) { return cluster.disk_tier != "off"; }
 
+// Whether the gradients of batches make the neurons, rather than the means of their samples.
+inline bool LearnsNeurons(const ModelConfig& model) { return model.neurons != Neurons::kCentroids; }
+
 // Whether samples are words and their contexts, or sessions.
 inline bool IsOfTokens(const TextConfig& text) {
   return text.format == TextFormat::kWords || text.format == TextFormat::kSessions;

@@ -126,7 +126,7 @@ Neurons DefaultNeurons(const ModelConfig& model, const DataFacts& facts) {
 ActiveSet DefaultActiveSet(const ModelConfig& model, bool synchronous) {
   if (model.labels <= kMaxLabelsForAll) return ActiveSet::kAll;
   if (model.sharing == Sharing::kSample) return ActiveSet::kLsh;
-  return model.neurons == Neurons::kCentroids && !synchronous ? ActiveSet::kLsh : ActiveSet::kMass;
+  return !LearnsNeurons(model) && !synchronous ? ActiveSet::kLsh : ActiveSet::kMass;
 }
 
 // Whether a run may decide to draw more neurons later. In synchronous training the error that it
@@ -134,7 +134,7 @@ ActiveSet DefaultActiveSet(const ModelConfig& model, bool synchronous) {
 bool MayDrawMore(const Config& config) {
   const ModelConfig& model = config.model;
   return DrawsByMass(model) && model.loss == Loss::kSoftmax && model.sharing == Sharing::kBatch &&
-         model.neurons == Neurons::kLearned && config.train.effort != Effort::kFast &&
+         LearnsNeurons(model) && config.train.effort != Effort::kFast &&
          !IsSynchronous(config.train);
 }
 
@@ -197,7 +197,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
     model.active = DefaultActiveSet(model, IsSynchronous(config->train));
   }
   if (config->hash.k == 0) config->hash.k = DerivedHashes(config->hash, labels, OutputWidth(model));
-  const bool centroids = model.neurons == Neurons::kCentroids;
+  const bool centroids = !LearnsNeurons(model);
   if (model.input_init == 0.0f) model.input_init = centroids ? 1.0f : 0.005f;
   // Both cost accuracy: what a sample says of a rare label is all there is.
   // Word vectors want all of every sample.
@@ -296,8 +296,8 @@ std::string TrainingText(const Config& config) {
                             : fmt::format("{} epoch{}", train.epochs, train.epochs == 1 ? "" : "s");
   const float divisor = ValueDivisor(train);
   return fmt::format("neurons {}, batches of {}, {}, learning rate {:.2g}{}",
-                     config.model.neurons == Neurons::kCentroids ? "centroids" : "learned",
-                     train.batch, passes, train.learning_rate,
+                     LearnsNeurons(config.model) ? "learned" : "centroids", train.batch, passes,
+                     train.learning_rate,
                      divisor == 1.0f ? "" : fmt::format(", values divided by {:.4g}", divisor));
 }
 

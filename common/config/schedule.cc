@@ -17,10 +17,10 @@ struct Place {
 
 // How many of the first `batches` of a run learn.
 uint64_t LearningBatches(const Config& config, uint64_t batches, uint64_t per_epoch) {
-  if (config.model.neurons != Neurons::kCentroids) return batches;
+  if (LearnsNeurons(config.model)) return batches;
   uint64_t learning = 0;
   for (uint64_t epoch = 0; epoch * per_epoch < batches; ++epoch) {
-    if (FormsCentroids(config, epoch)) continue;
+    if (!LearnsIn(config, epoch)) continue;
     learning += std::min(per_epoch, batches - epoch * per_epoch);
   }
   return learning;
@@ -56,10 +56,10 @@ double MeanDraws(const Config& config, uint64_t epoch) {
 
 }  // namespace
 
-bool FormsCentroids(const Config& config, uint64_t epoch) {
-  if (config.model.neurons != Neurons::kCentroids) return false;
+bool LearnsIn(const Config& config, uint64_t epoch) {
+  if (LearnsNeurons(config.model)) return true;
   const uint64_t after = config.train.epochs - 1 - epoch;
-  return epoch == 0 || after == 0 || (epoch > 1 && after % 2 == 0);
+  return epoch > 0 && after > 0 && (epoch == 1 || after % 2 == 1);
 }
 
 float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples) {
@@ -67,7 +67,7 @@ float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples) {
   const bool decays = train.decay != Decay::kNone;
   const uint64_t epoch = batch / std::max<uint64_t>(1, BatchesPerEpoch(train, samples));
   if (decays && epoch >= train.epochs) return 0.0f;
-  if (epoch < train.epochs && FormsCentroids(config, epoch)) return 0.0f;
+  if (epoch < train.epochs && !LearnsIn(config, epoch)) return 0.0f;
   const auto [done, all] = PlaceOf(config, batch, samples, true);
   const double peak = train.learning_rate;
   const uint64_t warmup = std::min<uint64_t>(train.warmup_batches, all / 3);

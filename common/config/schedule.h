@@ -18,10 +18,10 @@ inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {
   return (samples + train.batch - 1) / train.batch;
 }
 
-// Whether an epoch only forms the centroids anew (model.neurons = centroids): the first, the last,
-// and every other before the last. In the other epochs the input rows learn. REQUIRES epoch <
-// train.epochs.
-bool FormsCentroids(const Config& config, uint64_t epoch);
+// Whether rows learn by gradients in an epoch. With model.neurons = centroids the first, the last,
+// and every other epoch before the last only forms the centroids anew; in the other epochs the
+// input rows learn. REQUIRES epoch < train.epochs.
+bool LearnsIn(const Config& config, uint64_t epoch);
 
 // Learning rate of a batch of a run over `samples` samples, by its number in the run: up from
 // learning_rate / warmup_batches to learning_rate, then as train.decay says. The warm-up takes at

@@ -7,6 +7,7 @@
 #include "common/math/int8/int8_scan.h"
 #include "common/model/cells.h"
 #include "common/run/silence.h"
+#include "common/run/slot_rows.h"
 
 namespace dslide {
 namespace {

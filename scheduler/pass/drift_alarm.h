@@ -38,7 +38,7 @@ class DriftAlarm {
   // new labels. In synchronous training audits find what gradients are wrong.
   static bool Watches(const Config& config) {
     return !config.train.open_vocabulary && !IsSynchronous(config.train) &&
-           config.model.neurons != Neurons::kCentroids && config.model.loss == Loss::kSoftmax;
+           LearnsNeurons(config.model) && config.model.loss == Loss::kSoftmax;
   }
 
   // `epoch_batches`: of an epoch; a window has a twentieth of them. `labels` >= 2.

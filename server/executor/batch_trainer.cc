@@ -172,7 +172,7 @@ Body BatchTrainer::Query(Incarnation sender, const ActiveQuery& request) {
 
 Draws BatchTrainer::DrawsOf(uint64_t number) const {
   return {SubSeed(SubSeed(config_.common.seed, kDrawStream), number),
-          DrawsAt(config_, number, train_samples_), OnlyCentroids(number)};
+          DrawsAt(config_, number, train_samples_), !Learns(number)};
 }
 
 void BatchTrainer::ReadAhead(const ActiveQuery& request) {
@@ -223,24 +223,13 @@ void BatchTrainer::TakeOtherPart(const BatchId& batch, Part part) {
 // dL/dh, and what moves the neurons: their gradients, or their samples where these make centroids.
 PartialSum BatchTrainer::Gradient(uint64_t number, const std::vector<float>& log_normaliser,
                                   OutputBatch* batch, const RowGradientSink& take) {
-  if (OnlyCentroids(number)) return rows_.output.ForEachSampleOfLabel(*batch, take);
+  if (!Learns(number)) return rows_.output.ForEachSampleOfLabel(*batch, take);
   return rows_.output.Gradient(batch, log_normaliser, take);
 }
 
 RowGradientSink BatchTrainer::NeuronUpdate(uint64_t number, uint64_t samples) {
-  OutputLayer& output = rows_.output;
-  if (!OnlyCentroids(number)) {
-    return [&output, rate = LearningRate(number)](uint32_t row, const float* g, float bias) {
-      output.Update(row, rate, g, bias);
-    };
-  }
-  const auto all = static_cast<float>(samples);
-  const auto pass = static_cast<uint32_t>(EpochOf(number)) + 1;
-  return [&output, all, pass, units = std::vector<float>(OutputWidth(config_.model))](
-             uint32_t row, const float* mean, float share) mutable {
-    std::transform(mean, mean + units.size(), units.begin(), [&](float x) { return x * all; });
-    output.AddToCentroid(row, units.data(), static_cast<uint32_t>(std::lround(share * all)), pass);
-  };
+  if (Learns(number)) return rows_.output.Updates(LearningRate(number));
+  return rows_.output.SampleUpdates(samples, static_cast<uint32_t>(EpochOf(number)) + 1);
 }
 
 PartialSum BatchTrainer::ApplyOutput(const GradientPush& request, OutputBatch* batch) {
@@ -359,7 +348,7 @@ void BatchTrainer::ApplyInput(const EmbedPush& request, const InputBatch& batch)
   if (!not_yet_applied.any()) return;
   PassFailpoint(Failpoint::kServerBeforeApply);
   const float rate = LearningRate(number);
-  if (!OnlyCentroids(number)) {
+  if (Learns(number)) {
     const auto take = [&](uint32_t row, const float* g, float) {
       const bool takes = not_yet_applied.Has(row);
       if (takes) input.Update(row, rate, g);
@@ -377,7 +366,7 @@ void BatchTrainer::HoldInput(const EmbedPush& request, const InputBatch& batch) 
   StepSums::Batch& held = step.batches[request.batch];
   if (held.input) return;
   held.input = true;
-  if (OnlyCentroids(NumberOf(request.batch))) return;
+  if (!Learns(NumberOf(request.batch))) return;
   const float share = steps_.ShareOfStep(request.batch, request.gradient.rows);
   const auto take = [&](uint32_t row, const float* g, float) {
     step.input.Add(row, share, g, 0);

@@ -80,10 +80,7 @@ class BatchTrainer {
   uint64_t EpochOf(uint64_t batch_number) const {
     return batch_number / BatchesPerEpoch(config_.train, train_samples_);
   }
-  // Whether a batch only forms centroids.
-  bool OnlyCentroids(uint64_t batch_number) const {
-    return FormsCentroids(config_, EpochOf(batch_number));
-  }
+  bool Learns(uint64_t batch_number) const { return LearnsIn(config_, EpochOf(batch_number)); }
   PartialSum Gradient(uint64_t number, const std::vector<float>& log_normaliser, OutputBatch* batch,
                       const RowGradientSink& take);
   // Applies to a neuron what Gradient() gave of the batch or of a step that begins with it.

@@ -3,7 +3,7 @@
 // For labels with few samples a mean is a better neuron than gradients make (Mensink, Verbeek,
 // Perronnin, Csurka, "Distance-based image classification", IEEE TPAMI 35(11), 2013). Epochs that
 // form the centroids alternate with epochs in which the input rows learn, by the gradient of the
-// softmax, to bring samples near the centroids of their labels (FormsCentroids()).
+// softmax, to bring samples near the centroids of their labels (LearnsIn()).
 //
 // A centroid knows its own samples. A sample is therefore scored against the centroid of the other
 // samples of its label; otherwise there would be nothing to learn.

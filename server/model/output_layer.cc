@@ -168,9 +168,21 @@ PartialSum OutputLayer::ForEachSampleOfLabel(const OutputBatch& batch,
   return PartialSums(samples, OutputWidth(model_), synchronous_).Take();
 }
 
-void OutputLayer::AddToCentroid(uint32_t row, const float* units, uint32_t samples, uint32_t pass) {
-  rows_.layer.AddToCentroid(row, units, samples, pass, kCentroidLength);
-  rows_.Touch(row);
+RowGradientSink OutputLayer::Updates(float learning_rate) {
+  return [this, learning_rate](uint32_t row, const float* g, float bias) {
+    rows_.Update(row, learning_rate, g, bias);
+  };
+}
+
+RowGradientSink OutputLayer::SampleUpdates(uint64_t samples, uint32_t pass) {
+  const auto all = static_cast<float>(samples);
+  return [this, all, pass, units = std::vector<float>(OutputWidth(model_))](
+             uint32_t row, const float* mean, float share) mutable {
+    std::transform(mean, mean + units.size(), units.begin(), [&](float x) { return x * all; });
+    const auto count = static_cast<uint32_t>(std::lround(share * all));
+    rows_.layer.AddToCentroid(row, units.data(), count, pass, kCentroidLength);
+    rows_.Touch(row);
+  };
 }
 
 void OutputLayer::FollowUpdates() {

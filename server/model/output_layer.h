@@ -64,17 +64,14 @@ class OutputLayer {
   PartialSum Gradient(OutputBatch* batch, const std::vector<float>& log_normaliser,
                       const RowGradientSink& take);
 
-  // One optimiser step on a neuron.
-  void Update(uint32_t row, float learning_rate, const float* gradient, float bias_gradient) {
-    rows_.Update(row, learning_rate, gradient, bias_gradient);
-  }
+  // Takes what Gradient() gave of a neuron: one optimiser step.
+  RowGradientSink Updates(float learning_rate);
 
-  // With model.neurons = centroids, in place of Gradient() and Update() where centroids are formed.
-  // Calls take(row, weight / B times the unit vector of h, 1 / B) for each label of each sample;
-  // dL/dh is 0.
+  // In place of Gradient() and Updates() where samples make the neurons (LearnsIn). Calls
+  // take(row, weight / B times the unit vector of h, 1 / B) for each label of each sample; dL/dh is
+  // 0. SampleUpdates() takes that, with sums over B = `samples`, in a pass (Layer::AddToCentroid).
   PartialSum ForEachSampleOfLabel(const OutputBatch& batch, const RowGradientSink& take) const;
-  // Layer::AddToCentroid().
-  void AddToCentroid(uint32_t row, const float* units, uint32_t samples, uint32_t pass);
+  RowGradientSink SampleUpdates(uint64_t samples, uint32_t pass);
 
   // What a batch's samples gave its neurons (OutputBatch::masses), with or without an Update().
   void ObserveMass(uint32_t row, float mass) {

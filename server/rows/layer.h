@@ -115,6 +115,8 @@ class Layer : private RowSource {
   // call of a pass (1, 2, ...) begins a new sum.
   void AddToCentroid(uint32_t row, const float* units, uint32_t samples, uint32_t pass,
                      float length);
+  // The next AddToCentroid() begins a new sum.
+  void EndCentroidPass(uint32_t row) { scalars_[row].moment2 = 0; }
   // Of a row that is a centroid.
   uint32_t samples(uint32_t row) const { return scalars_[row].steps; }
   float sum_length(uint32_t row) const { return scalars_[row].moment1; }

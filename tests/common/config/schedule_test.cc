@@ -138,7 +138,7 @@ TEST_CASE("schedule: which epochs form centroids, and what the others take") {
     config.train.epochs = count;
     std::string text;
     for (uint32_t epoch = 0; epoch < count; ++epoch) {
-      text += FormsCentroids(config, epoch) ? 'C' : 'L';
+      text += LearnsIn(config, epoch) ? 'L' : 'C';
     }
     return text;
   };

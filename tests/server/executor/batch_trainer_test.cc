@@ -239,8 +239,8 @@ TEST_CASE("centroids: neurons and input rows learn in turn") {
   for (const int32_t staleness : {-1, 0}) {
     CAPTURE(staleness);
     Fixture fixture(staleness, Neurons::kCentroids);
-    REQUIRE(FormsCentroids(fixture.config, 0));
-    REQUIRE(!FormsCentroids(fixture.config, 1));
+    REQUIRE(!LearnsIn(fixture.config, 0));
+    REQUIRE(LearnsIn(fixture.config, 1));
     if (staleness == 0) (void)fixture.trainer.Commit({0});
     const Layer& input = fixture.input.layer();
     const Layer& output = fixture.output.layer();

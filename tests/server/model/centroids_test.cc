@@ -118,7 +118,7 @@ Gradients GradientsOf(const Config& config, uint32_t shards, uint64_t seed) {
       const uint32_t row = layers[s]->layer().map().Local(label);
       if (row == SlotMap::kNone || samples[label] == 0) continue;
       const std::vector<float> units(sums[label].begin(), sums[label].end());
-      layers[s]->AddToCentroid(row, units.data(), samples[label], 1);
+      layers[s]->layer().AddToCentroid(row, units.data(), samples[label], 1, kCentroidLength);
     }
     replies.push_back(layers[s]->Query(query, {seed, kLabels}, &batches[s]));
   }

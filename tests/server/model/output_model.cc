@@ -83,9 +83,7 @@ Matrix OutputModel::Step() {
   }
   std::vector<PartialSum> gradients;
   for (size_t s = 0; s < layers_.size(); ++s) {
-    gradients.push_back(layers_[s]->Gradient(
-        &batches_[s], normaliser,
-        [&](uint32_t row, const float* g, float bias) { layers_[s]->Update(row, 1.0f, g, bias); }));
+    gradients.push_back(layers_[s]->Gradient(&batches_[s], normaliser, layers_[s]->Updates(1.0f)));
   }
   return InFloats(SumPartials(std::move(gradients)));
 }

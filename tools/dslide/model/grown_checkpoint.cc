@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <utility>
@@ -148,24 +147,6 @@ MeanNeuron MeanForNew(const Layer& layer, uint32_t known, uint32_t labels) {
   return MeanOf(layer, known, labels).value_or(MeanNeuron());
 }
 
-// Gives a row other weights and another bias.
-void SetRow(Layer* layer, uint32_t row, const std::vector<float>& weights, float bias) {
-  std::vector<uint8_t> stored(layer->RowBytes());
-  layer->StoreRow(row, stored.data());
-  RowScalars scalars;
-  std::memcpy(&scalars, stored.data(), sizeof(scalars));
-  scalars.bias = bias;
-  std::memcpy(stored.data(), &scalars, sizeof(scalars));
-  if (layer->bf16()) {
-    std::vector<uint16_t> narrow(weights.size());
-    BestKernels().to_bf16(weights.size(), weights.data(), narrow.data());
-    std::memcpy(stored.data() + sizeof(scalars), narrow.data(), layer->WeightBytes());
-  } else {
-    std::memcpy(stored.data() + sizeof(scalars), weights.data(), layer->WeightBytes());
-  }
-  layer->LoadRow(row, stored.data());
-}
-
 // x / |x|; x stays if it is 0.
 void ToUnit(std::vector<float>* x) {
   const float norm = std::sqrt(BestKernels().dot(x->size(), x->data(), x->data()));
@@ -202,22 +183,13 @@ void SetNewLabels(const NewLabels& labels, uint32_t known, bool centroids, Layer
     }
     std::vector<float> weights = DirectionOf(labels, i, layer->Range(row, row + 1, &wide));
     for (float& w : weights) w *= static_cast<float>(mean.length);
-    SetRow(layer, row, weights, static_cast<float>(mean.bias));
+    layer->BeginAs(row, {std::move(weights), static_cast<float>(mean.bias)});
   }
 }
 
 // The first pass of the new run begins new sums, also where the earlier run made only one.
 void EndCentroidPasses(uint32_t known, Layer* layer) {
-  std::vector<uint8_t> stored(layer->RowBytes());
-  for (uint32_t id = 0; id < known; ++id) {
-    const uint32_t row = layer->map().Local(id);
-    layer->StoreRow(row, stored.data());
-    RowScalars scalars;
-    std::memcpy(&scalars, stored.data(), sizeof(scalars));
-    scalars.moment2 = 0;
-    std::memcpy(stored.data(), &scalars, sizeof(scalars));
-    layer->LoadRow(row, stored.data());
-  }
+  for (uint32_t id = 0; id < known; ++id) layer->EndCentroidPass(layer->map().Local(id));
 }
 
 Result<CheckpointDone> Save(CheckpointStore* store, const std::string& directory,

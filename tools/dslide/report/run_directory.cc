@@ -183,7 +183,7 @@ OrderedJson ConfigJson(const Config& config, const Recorded& recorded) {
   std::optional<DataFacts> data = recorded.data;
   if (!data) {
     data.emplace();
-    if (config.model.neurons == Neurons::kCentroids) data->label_repeats = 0;
+    if (!LearnsNeurons(config.model)) data->label_repeats = 0;
   }
   const Config defaults;
   Config plain;

@@ -205,13 +205,11 @@ std::vector<SearchAxis> DefaultAxes(const Config& base, const Config& effective)
   }
   std::vector<SearchAxis> axes = {
       {kRate, {"1x", "0.4x", "0.63x", "1.6x", "2.5x"}}, std::move(widths), std::move(lengths)};
-  if (effective.model.neurons != Neurons::kCentroids) axes.push_back(std::move(dropouts));
+  if (LearnsNeurons(effective.model)) axes.push_back(std::move(dropouts));
   return axes;
 }
 
-uint32_t LeastEpochs(const Config& effective) {
-  return effective.model.neurons == Neurons::kCentroids ? 3 : 1;
-}
+uint32_t LeastEpochs(const Config& effective) { return LearnsNeurons(effective.model) ? 1 : 3; }
 
 std::vector<Candidate> DrawCandidates(const Config& base, const Config& effective,
                                       const std::vector<SearchAxis>& axes, uint32_t count,
