@@ -25,6 +25,7 @@
 #include "common/data/whole_file.h"
 #include "common/math/int8/int8_scan.h"
 #include "common/model/block_checks.h"
+#include "common/run/slot_rows.h"
 #include "model_generated.h"
 
 namespace dslide {

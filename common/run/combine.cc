@@ -137,6 +137,38 @@ PartialSum SumPartials(std::vector<PartialSum> parts) {
   return sum;
 }
 
+LayerRows MergeRows(std::vector<LayerRows> parts) {
+  if (parts.size() == 1) return std::move(parts.front());
+  std::vector<std::pair<uint32_t, const float*>> rows;
+  uint32_t cols = 0;
+  for (const LayerRows& part : parts) {
+    if (!part.ids.empty()) cols = part.values.cols;
+    for (uint32_t i = 0; i < part.ids.size(); ++i) {
+      rows.emplace_back(part.ids[i], part.values.row(i));
+    }
+  }
+  std::ranges::sort(rows);
+  LayerRows merged;
+  merged.values = Matrix(static_cast<uint32_t>(rows.size()), cols);
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    merged.ids.push_back(rows[i].first);
+    std::copy_n(rows[i].second, cols, merged.values.row(i));
+  }
+  return merged;
+}
+
+EmbedReply MergeEmbedded(std::vector<EmbedReply> parts) {
+  std::vector<PartialSum> partials;
+  std::vector<LayerRows> rows;
+  for (EmbedReply& part : parts) {
+    partials.push_back(std::move(part.partial));
+    if (part.dense) rows.push_back(*std::move(part.dense));
+  }
+  EmbedReply merged{SumPartials(std::move(partials))};
+  if (!rows.empty()) merged.dense = MergeRows(std::move(rows));
+  return merged;
+}
+
 Matrix InFloats(PartialSum sum) {
   if (auto* floats = std::get_if<Matrix>(&sum)) return std::move(*floats);
   const auto& fixed = std::get<FixedMatrix>(sum);

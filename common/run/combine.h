@@ -14,6 +14,11 @@ namespace dslide {
 void AddPartial(PartialSum part, PartialSum* sum);
 PartialSum SumPartials(std::vector<PartialSum> parts);
 
+// The rows of several parts in the order of their ids. REQUIRES that no id is in two parts, and
+// rows of one width.
+LayerRows MergeRows(std::vector<LayerRows> parts);
+EmbedReply MergeEmbedded(std::vector<EmbedReply> parts);
+
 // A sum in floats; NaN in all elements if it left the range of fixed-point numbers.
 Matrix InFloats(PartialSum sum);
 

@@ -11,6 +11,8 @@
 namespace dslide {
 namespace {
 
+static_assert(kMostDenseRows <= kMaxBatchSamples && kMostMessageBytes <= kMaxMessageBytes);
+
 uint32_t RowsFor(uint32_t elements, uint32_t width) { return (elements + width - 1) / width; }
 
 // No gradient where relu has cut off.
@@ -38,19 +40,6 @@ std::vector<DenseLayer> DenseLayersOf(const ModelConfig& model) {
 
 uint32_t DenseRowCount(const ModelConfig& model) {
   return static_cast<uint32_t>(RowsOfDenseLayers(model));
-}
-
-uint64_t InputRowCount(const ModelConfig& model) {
-  return uint64_t{model.features} + 1 + DenseRowCount(model);
-}
-
-uint64_t ParameterCount(const ModelConfig& model) {
-  uint64_t count = uint64_t{model.hidden} * (uint64_t{model.features} + 1) +
-                   uint64_t{model.labels} * (uint64_t{OutputWidth(model)} + 1);
-  for (const DenseLayer& layer : DenseLayersOf(model)) {
-    count += uint64_t{layer.out} * (uint64_t{layer.in} + 1);
-  }
-  return count;
 }
 
 DenseRowStart StartOfDenseRow(const ModelConfig& model, uint32_t row) {
@@ -126,26 +115,6 @@ DenseWeights::Gradients DenseWeights::Backward(const Matrix& first,
   }
   gradients.first = std::move(gradient);
   return gradients;
-}
-
-LayerRows MergeRows(std::vector<LayerRows> parts) {
-  if (parts.size() == 1) return std::move(parts.front());
-  std::vector<std::pair<uint32_t, const float*>> rows;
-  uint32_t cols = 0;
-  for (const LayerRows& part : parts) {
-    if (!part.ids.empty()) cols = part.values.cols;
-    for (uint32_t i = 0; i < part.ids.size(); ++i) {
-      rows.emplace_back(part.ids[i], part.values.row(i));
-    }
-  }
-  std::ranges::sort(rows);
-  LayerRows merged;
-  merged.values = Matrix(static_cast<uint32_t>(rows.size()), cols);
-  for (uint32_t i = 0; i < rows.size(); ++i) {
-    merged.ids.push_back(rows[i].first);
-    std::copy_n(rows[i].second, cols, merged.values.row(i));
-  }
-  return merged;
 }
 
 }  // namespace dslide

@@ -38,12 +38,8 @@ std::vector<DenseLayer> DenseLayersOf(const ModelConfig& model);
 
 // R.
 uint32_t DenseRowCount(const ModelConfig& model);
-// D + 1 + R: the rows of the input layer. Up to 2^32 - 1 of what the configuration takes.
-uint64_t InputRowCount(const ModelConfig& model);
 // D + 1. REQUIRES D <= kMostFeatures, as the configuration does.
 inline uint32_t FirstDenseId(const ModelConfig& model) { return model.features + 1; }
-// Of all layers, without what rows have left over.
-uint64_t ParameterCount(const ModelConfig& model);
 
 // What a row is at the start. Unit k passes on unit k mod H_{l-1} of the layer below: that weight
 // begins with 1, so that the network begins as the one without the layer (compare Chen et al.:
@@ -92,9 +88,5 @@ class DenseWeights {
   Matrix rows_;
   const ReproducibleGemm& gemm_;
 };
-
-// The rows of several parts in the order of their ids. REQUIRES that no id is in two parts, and
-// rows of one width.
-LayerRows MergeRows(std::vector<LayerRows> parts);
 
 }  // namespace dslide

@@ -1,8 +1,9 @@
 #include "common/run/slot_rows.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "common/run/dense_layers.h"
+#include "common/config/limits.h"
 
 namespace dslide {
 namespace {
@@ -13,6 +14,18 @@ uint32_t OnlyInput(const ClusterConfig& cluster) {
 }
 
 }  // namespace
+
+uint64_t InputRowCount(const ModelConfig& model) {
+  return uint64_t{model.features} + 1 + RowsOfDenseLayers(model);
+}
+
+uint64_t ParameterCount(const ModelConfig& model) {
+  uint64_t count = uint64_t{model.hidden} * (uint64_t{model.features} + 1) +
+                   uint64_t{model.labels} * (uint64_t{OutputWidth(model)} + 1);
+  uint64_t in = model.hidden;
+  for (const uint64_t out : model.dense) count += out * (std::exchange(in, out) + 1);
+  return count;
+}
 
 SlotRange InputSlots(const ClusterConfig& cluster) {
   const uint32_t own = OnlyInput(cluster);

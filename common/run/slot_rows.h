@@ -15,6 +15,12 @@
 
 namespace dslide {
 
+// D + 1 + R: the rows of the input layer, which are those of the features, of the bias and of dense
+// layers. Up to 2^32 - 1 of what the configuration takes.
+uint64_t InputRowCount(const ModelConfig& model);
+// The parameters of all layers, without what rows have left over.
+uint64_t ParameterCount(const ModelConfig& model);
+
 // The slots [first, first + count) hold the rows of a layer. count > 0.
 struct SlotRange {
   uint32_t first = 0;

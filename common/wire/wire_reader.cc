@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "common/config/limits.h"
 #include "common/wire/wire_arrays.h"
 
 namespace dslide {
@@ -22,7 +21,6 @@ constexpr size_t kMaxUnpackedFactor = 64;
 // And to no more than this, twice the largest message: fp32 from bf16. A message in int8 that would
 // need more is above 256 MiB.
 constexpr size_t kMaxUnpackedBytes = 2 * kMaxMessageBytes;
-static_assert(kMostDenseRows <= kMaxBatchSamples && kMostMessageBytes <= kMaxMessageBytes);
 
 bool IsFixedSum(int64_t number) { return -kFixedSumLimit <= number && number < kFixedSumLimit; }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/run/dense_layers.h"
 #include "common/run/slot_rows.h"
 
 namespace dslide {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "common/checkpoint/layout.h"
-#include "common/run/dense_layers.h"
+#include "common/run/slot_rows.h"
 
 namespace dslide {
 namespace {

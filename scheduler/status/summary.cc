@@ -8,7 +8,7 @@
 #include "common/data/measures/data_facts.h"
 #include "common/data/measures/metrics.h"
 #include "common/data/measures/sample_lengths.h"
-#include "common/run/dense_layers.h"
+#include "common/run/slot_rows.h"
 #include "scheduler/base/events.h"
 #include "scheduler/status/history.h"
 

@@ -71,9 +71,8 @@ Body BatchTrainer::Embed(Incarnation sender, const EmbedRequest& request) {
     return Refuse("EmbedRequest: alone is for servers without neurons");
   }
   OpenBatch& batch = batches_.Begin({sender, request.batch}, samples, request.alone);
-  EmbedReply reply{rows_.input.Embed(request.features, &batch.input)};
+  EmbedReply reply = rows_.input.Answer(request, &batch.input);
   DropUnits(request.batch, &reply.partial);
-  if (request.dense) reply.dense = rows_.input.DenseRows();
   return reply;
 }
 
@@ -285,7 +284,9 @@ Body BatchTrainer::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   if (request.gradient.rows != batch->samples || request.gradient.cols != config_.model.hidden) {
     return Refuse("EmbedPush: the gradient has not the shape of the batch");
   }
-  if (std::string why = WhyNotDense(request.dense); !why.empty()) return Refuse(std::move(why));
+  if (std::string why = rows_.input.WhyNotDense(request.dense); !why.empty()) {
+    return Refuse(std::move(why));
+  }
   if (synchronous()) {
     HoldInput(request, batch->input);
   } else {
@@ -298,40 +299,6 @@ Body BatchTrainer::PushEmbedding(Incarnation sender, const EmbedPush& request) {
   }
   batches_.End(key);
   return Ack{};
-}
-
-// Why the gradients of dense layers are not those of the rows here; empty: they are.
-std::string BatchTrainer::WhyNotDense(const std::optional<LayerRows>& dense) const {
-  const ModelConfig& model = config_.model;
-  if (model.dense.empty()) {
-    return dense ? "EmbedPush: gradients of dense layers, and the model has none" : "";
-  }
-  if (!dense) return "EmbedPush: the gradients of the dense layers are missing";
-  if (!dense->ids.empty() && dense->values.cols != model.hidden) {
-    return fmt::format("EmbedPush: rows of dense layers have {} columns, expected {}",
-                       dense->values.cols, model.hidden);
-  }
-  const SlotMap& map = rows_.input.layer().map();
-  uint32_t here = 0, last = 0;
-  for (const uint32_t id : dense->ids) {
-    if (id < FirstDenseId(model) || id >= InputRowCount(model)) {
-      return fmt::format("EmbedPush: row {} is of no dense layer", id);
-    }
-    if (id <= last) return fmt::format("EmbedPush: row {} is there twice, or out of order", id);
-    last = id;
-    here += map.Local(id) != SlotMap::kNone;
-  }
-  const uint32_t expected = rows_.input.CountDenseRows();
-  if (here == expected) return "";
-  return fmt::format("EmbedPush: {} of dense layers, expected {}", Plural(here, "row"), expected);
-}
-
-void BatchTrainer::ForEachDense(const LayerRows& dense, const RowGradientSink& take) const {
-  const SlotMap& map = rows_.input.layer().map();
-  for (uint32_t i = 0; i < dense.ids.size(); ++i) {
-    const uint32_t row = map.Local(dense.ids[i]);
-    if (row != SlotMap::kNone) take(row, dense.values.row(i), 0.0f);
-  }
 }
 
 // The batch that waits for its EmbedPush.
@@ -354,8 +321,7 @@ void BatchTrainer::ApplyInput(const EmbedPush& request, const InputBatch& batch)
       if (takes) input.Update(row, rate, g);
       rows_.counter.CountInput(row, takes);
     };
-    input.Gradient(batch, request.gradient, take);
-    if (request.dense) ForEachDense(*request.dense, take);
+    input.Gradient(batch, request, take);
   }
   rows_.applied.Add(Part::kInput, number);
   PassFailpoint(Failpoint::kServerAfterApply);
@@ -372,8 +338,7 @@ void BatchTrainer::HoldInput(const EmbedPush& request, const InputBatch& batch) 
     step.input.Add(row, share, g, 0);
     rows_.counter.CountInput(row, false);
   };
-  rows_.input.Gradient(batch, request.gradient, take);
-  if (request.dense) ForEachDense(*request.dense, take);
+  rows_.input.Gradient(batch, request, take);
 }
 
 Body BatchTrainer::Commit(const CommitSteps& request) {

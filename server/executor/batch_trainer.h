@@ -94,9 +94,6 @@ class BatchTrainer {
   void DropUnits(const BatchId& batch, PartialSum* partial) const;
   PartialSum ApplyOutput(const GradientPush& request, OutputBatch* batch);
   PartialSum HoldOutput(const GradientPush& request, OutputBatch* batch);
-  std::string WhyNotDense(const std::optional<LayerRows>& dense) const;
-  // Calls take() for the rows that live here.
-  void ForEachDense(const LayerRows& dense, const RowGradientSink& take) const;
   void ApplyInput(const EmbedPush& request, const InputBatch& batch) noexcept;
   void HoldInput(const EmbedPush& request, const InputBatch& batch);
   void TakeOtherPart(const BatchId& batch, Part part);

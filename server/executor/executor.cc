@@ -167,9 +167,7 @@ Body Executor::Embed(Incarnation sender, const EmbedRequest& request) {
     return trains() ? trainer_.Embed(sender, request) : Refuse(kDoesNotTrain);
   }
   InputBatch scratch;
-  EmbedReply reply{input_.Embed(features, &scratch)};
-  if (request.dense) reply.dense = input_.DenseRows();
-  return reply;
+  return input_.Answer(request, &scratch);
 }
 
 // One that is alone begins a batch.

@@ -4,7 +4,6 @@
 
 #include "common/base/check.h"
 #include "common/run/combine.h"
-#include "common/run/dense_layers.h"
 
 namespace dslide {
 namespace {
@@ -16,22 +15,10 @@ std::vector<T> As(std::vector<Body> parts) {
   return typed;
 }
 
-template <typename T>
-std::vector<PartialSum> Partials(std::vector<Body> parts) {
+PartialSum SumGradients(std::vector<Body> parts) {
   std::vector<PartialSum> partials;
-  for (Body& part : parts) partials.push_back(std::move(std::get<T>(part).partial));
-  return partials;
-}
-
-// Those of all executors; none if they were not asked for.
-std::optional<LayerRows> DenseRows(std::vector<Body>* parts) {
-  std::vector<LayerRows> rows;
-  for (Body& part : *parts) {
-    std::optional<LayerRows>& of_part = std::get<EmbedReply>(part).dense;
-    if (of_part) rows.push_back(*std::move(of_part));
-  }
-  if (rows.empty()) return std::nullopt;
-  return MergeRows(std::move(rows));
+  for (Body& part : parts) partials.push_back(std::move(std::get<GradientReply>(part).partial));
+  return SumPartials(std::move(partials));
 }
 
 // The reply of the executor that has the slot.
@@ -57,14 +44,13 @@ Body GatherReplies(const Body& request, std::vector<Body> parts) {
     if (std::holds_alternative<Ack>(part)) return std::move(part);
   }
   if (std::holds_alternative<EmbedReply>(parts[0])) {
-    std::optional<LayerRows> dense = DenseRows(&parts);
-    return EmbedReply{SumPartials(Partials<EmbedReply>(std::move(parts))), std::move(dense)};
+    return MergeEmbedded(As<EmbedReply>(std::move(parts)));
   }
   if (std::holds_alternative<ActiveReply>(parts[0])) {
     return MergeActive(As<ActiveReply>(std::move(parts)));
   }
   if (std::holds_alternative<GradientReply>(parts[0])) {
-    return GradientReply{SumPartials(Partials<GradientReply>(std::move(parts)))};
+    return GradientReply{SumGradients(std::move(parts))};
   }
   if (std::holds_alternative<TopKReply>(parts[0])) {
     return MergeTopK(As<TopKReply>(std::move(parts)), std::get<TopKRequest>(request).k);

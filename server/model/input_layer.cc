@@ -1,8 +1,11 @@
 #include "server/model/input_layer.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/plural.h"
 #include "common/math/prefetch.h"
 #include "server/model/partial_sums.h"
 
@@ -60,10 +63,27 @@ void InputLayer::ForEachDense(const Each& each) const {
   }
 }
 
-uint32_t InputLayer::CountDenseRows() const {
-  uint32_t count = 0;
-  ForEachDense([&](uint32_t, uint32_t, const DenseRowStart&) { ++count; });
-  return count;
+std::string InputLayer::WhyNotDense(const std::optional<LayerRows>& dense) const {
+  if (dense_.empty()) {
+    return dense ? "EmbedPush: gradients of dense layers, and the model has none" : "";
+  }
+  if (!dense) return "EmbedPush: the gradients of the dense layers are missing";
+  if (!dense->ids.empty() && dense->values.cols != layer_.dim()) {
+    return fmt::format("EmbedPush: rows of dense layers have {} columns, expected {}",
+                       dense->values.cols, layer_.dim());
+  }
+  uint32_t here = 0, expected = 0, last = 0;
+  for (const uint32_t id : dense->ids) {
+    if (id <= bias_id_ || id - bias_id_ > dense_.size()) {
+      return fmt::format("EmbedPush: row {} is of no dense layer", id);
+    }
+    if (id <= last) return fmt::format("EmbedPush: row {} is there twice, or out of order", id);
+    last = id;
+    here += layer_.map().Local(id) != SlotMap::kNone;
+  }
+  ForEachDense([&](uint32_t, uint32_t, const DenseRowStart&) { ++expected; });
+  if (here == expected) return "";
+  return fmt::format("EmbedPush: {} of dense layers, expected {}", Plural(here, "row"), expected);
 }
 
 LayerRows InputLayer::DenseRows() const {
@@ -116,7 +136,13 @@ PartialSum InputLayer::Embed(const SparseRows& features, InputBatch* batch) {
   return partial.Take();
 }
 
-void InputLayer::Gradient(const InputBatch& batch, const Matrix& gradient,
+EmbedReply InputLayer::Answer(const EmbedRequest& request, InputBatch* batch) {
+  EmbedReply reply{Embed(request.features, batch)};
+  if (request.dense) reply.dense = DenseRows();
+  return reply;
+}
+
+void InputLayer::Gradient(const InputBatch& batch, const EmbedPush& push,
                           const RowGradientSink& take) {
   const size_t ahead = PrefetchDistance(layer_.WeightBytes() + layer_.StateBytes());
   stats_.Enter(Phase::kInput);
@@ -131,12 +157,16 @@ void InputLayer::Gradient(const InputBatch& batch, const Matrix& gradient,
     if (u + ahead < rows.size()) layer_.PrefetchAll(rows[u + ahead]);
     const auto samples = by_row_.Columns(u);
     kernels_.weighted_sum(sum.size(), samples.size(), samples.data(), by_row_.Values(u).data(),
-                          gradient.data.data(), gradient.cols, sum.data());
+                          push.gradient.data.data(), push.gradient.cols, sum.data());
     take(rows[u], sum.data(), 0.0f);
   }
   stats_.CountRows(rows.size());
   stats_.CountProducts(2 * numbered_.size());  // one in Embed()
   stats_.Leave();
+  for (uint32_t i = 0; push.dense && i < push.dense->ids.size(); ++i) {
+    const uint32_t row = layer_.map().Local(push.dense->ids[i]);
+    if (row != SlotMap::kNone) take(row, push.dense->values.row(i), 0.0f);
+  }
 }
 
 void InputLayer::Update(uint32_t row, float learning_rate, const float* gradient) {

@@ -5,6 +5,8 @@
 // get them, and push their gradients. Owned by one executor thread.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "common/run/dense_layers.h"
@@ -41,16 +43,20 @@ class InputLayer {
   // Has the rows read that Embed() will need, if they are in a file. REQUIRES feature ids <= D.
   void ReadAhead(const SparseRows& features) const;
 
+  // Embed(), and the rows of dense layers that live here if they are asked for.
+  EmbedReply Answer(const EmbedRequest& request, InputBatch* batch);
+
   // Calls take() with dL/dE_f = sum_i x_if * gradient_i. Feature-major: once for each distinct row,
-  // while the row is being prefetched.
-  void Gradient(const InputBatch& batch, const Matrix& gradient, const RowGradientSink& take);
+  // while the row is being prefetched. Then with the gradients of dense layers.
+  void Gradient(const InputBatch& batch, const EmbedPush& push, const RowGradientSink& take);
+  // Why the gradients of dense layers are not those of the rows here; empty: they are.
+  std::string WhyNotDense(const std::optional<LayerRows>& dense) const;
 
   // Draws the rows that live here.
   void Initialise(const Config& config);
 
   // The rows of dense layers that live here.
   LayerRows DenseRows() const;
-  uint32_t CountDenseRows() const;
 
   // One optimiser step on a row.
   void Update(uint32_t row, float learning_rate, const float* gradient);

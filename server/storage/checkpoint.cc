@@ -11,7 +11,6 @@
 #include "common/checkpoint/file_checksum.h"
 #include "common/checkpoint/layout.h"
 #include "common/math/kernels.h"
-#include "common/run/dense_layers.h"
 #include "server/model/lsh/neuron_index.h"
 #include "server/storage/shard_directory.h"
 #include "server/storage/stored_keys.h"

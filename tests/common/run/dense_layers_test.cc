@@ -8,6 +8,8 @@
 #include <numeric>
 
 #include "common/base/random.h"
+#include "common/run/combine.h"
+#include "common/run/slot_rows.h"
 
 namespace dslide::dense_layers_test {
 namespace {

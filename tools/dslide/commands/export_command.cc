@@ -47,7 +47,7 @@ Status Write(const Model& model, Format format, const std::string& rows, const s
   if (format == Format::kVectors || format == Format::kBinaryVectors) {
     return WriteWord2Vec(model, format == Format::kBinaryVectors, to);
   }
-  const Result<DenseRows> dense = DenseRows::Of(model);
+  const Result<ExportedRows> dense = ExportedRows::Of(model);
   DSLIDE_RETURN_IF_ERROR(dense);
   if (format == Format::kNpz) return WriteNpz(*dense, to);
   if (format == Format::kFaiss) return WriteFaiss(*dense, to);

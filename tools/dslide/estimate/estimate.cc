@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "common/base/check.h"
-#include "common/run/dense_layers.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/balance/model_size.h"
 #include "scheduler/plan/memory_check.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "tools/dslide/export/dense_rows.h"
+#include "tools/dslide/export/exported_rows.h"
 
 namespace dslide {
 
@@ -16,16 +16,16 @@ namespace dslide {
 //   bias.npy     [N] fp32
 //   labels.npy   [N] bytes: names in UTF-8, or numbers
 //   config.npy   bytes: the configuration as a JSON object
-Status WriteNpz(const DenseRows& rows, const std::string& path);
+Status WriteNpz(const ExportedRows& rows, const std::string& path);
 
 // The tensors input and weights in `precision`, bias in fp32, of the same shapes. The metadata has
 // "labels", a JSON list of names, and "config". https://github.com/huggingface/safetensors
 // describes the format.
-Status WriteSafetensors(const DenseRows& rows, Precision precision, const std::string& path);
+Status WriteSafetensors(const ExportedRows& rows, Precision precision, const std::string& path);
 
 // An IndexFlatIP of faiss over the neurons with their biases, N vectors of H + 1; the query for the
 // activations h is (h, 1). In the format of faiss' write_index().
-Status WriteFaiss(const DenseRows& rows, const std::string& path);
+Status WriteFaiss(const ExportedRows& rows, const std::string& path);
 
 // The features' rows with their names, as word2vec and its readers have them. Text:
 //

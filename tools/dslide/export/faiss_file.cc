@@ -7,7 +7,7 @@ namespace dslide {
 
 static_assert(std::endian::native == std::endian::little, "faiss writes as the machine has it");
 
-Status WriteFaiss(const DenseRows& rows, const std::string& path) {
+Status WriteFaiss(const ExportedRows& rows, const std::string& path) {
   Result<OutputFile> file = OutputFile::Create(path);
   DSLIDE_RETURN_IF_ERROR(file);
   const ByteSink sink = [&](std::string_view bytes) { file->Write(bytes); };

@@ -56,7 +56,7 @@ NpzMember Text(const std::string& name, const std::string& text) {
 
 }  // namespace
 
-Status WriteNpz(const DenseRows& rows, const std::string& path) {
+Status WriteNpz(const ExportedRows& rows, const std::string& path) {
   std::vector<NpzMember> members = {
       Floats("input", rows.input_rows(), rows.input_width(),
              [&](const ByteSink& sink) { rows.WriteInput(Precision::kFp32, sink); }),

@@ -16,7 +16,7 @@ constexpr uint64_t kAlignment = 8;
 
 }  // namespace
 
-Status WriteSafetensors(const DenseRows& rows, Precision precision, const std::string& path) {
+Status WriteSafetensors(const ExportedRows& rows, Precision precision, const std::string& path) {
   using Json = nlohmann::ordered_json;
   uint64_t at = 0;
   Json header = Json::object();

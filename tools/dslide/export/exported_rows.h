@@ -17,10 +17,10 @@ namespace dslide {
 using ByteSink = std::function<void(std::string_view bytes)>;
 
 // Views a model, which must outlive it. Immutable.
-class DenseRows {
+class ExportedRows {
  public:
   // A model whose neurons are in int8 only is an error (kBadInput), and so is a damaged model file.
-  static Result<DenseRows> Of(const Model& model);
+  static Result<ExportedRows> Of(const Model& model);
 
   const Model& model() const { return *model_; }
   uint32_t hidden() const { return model_->info().hidden(); }
@@ -46,7 +46,7 @@ class DenseRows {
   std::string ConfigJson() const;
 
  private:
-  explicit DenseRows(const Model& model) : model_(&model) {}
+  explicit ExportedRows(const Model& model) : model_(&model) {}
 
   const uint16_t* Weights(uint32_t label) const;
   const uint16_t* DenseRow(uint32_t row) const;

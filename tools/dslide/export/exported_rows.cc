@@ -1,4 +1,4 @@
-#include "tools/dslide/export/dense_rows.h"
+#include "tools/dslide/export/exported_rows.h"
 
 #include <nlohmann/json.hpp>
 
@@ -30,21 +30,21 @@ void WriteRow(const uint16_t* row, size_t dim, Precision precision, std::vector<
 
 }  // namespace
 
-Result<DenseRows> DenseRows::Of(const Model& model) {
+Result<ExportedRows> ExportedRows::Of(const Model& model) {
   if (model.arrays().weights.empty()) {
     return BadInput(
         "the model file has its neurons in int8 only; export the run directory, or a model file "
         "that was exported with --rows bf16");
   }
   DSLIDE_RETURN_IF_ERROR(model.CheckAll());
-  return DenseRows(model);
+  return ExportedRows(model);
 }
 
-const uint16_t* DenseRows::Weights(uint32_t label) const {
+const uint16_t* ExportedRows::Weights(uint32_t label) const {
   return model_->arrays().weights.data() + size_t{model_->PositionOf(label)} * hidden();
 }
 
-void DenseRows::WriteInput(Precision precision, const ByteSink& sink) const {
+void ExportedRows::WriteInput(Precision precision, const ByteSink& sink) const {
   const size_t width = input_width();
   const float divisor = ValueDivisor(model_->info().config.train);
   std::vector<float> wide(width);
@@ -67,37 +67,37 @@ void DenseRows::WriteInput(Precision precision, const ByteSink& sink) const {
   }
 }
 
-const uint16_t* DenseRows::DenseRow(uint32_t row) const {
+const uint16_t* ExportedRows::DenseRow(uint32_t row) const {
   return model_->arrays().input.data() + (input_rows() + row) * input_width();
 }
 
-void DenseRows::WriteLayer(const DenseLayer& layer, Precision precision,
-                           const ByteSink& sink) const {
+void ExportedRows::WriteLayer(const DenseLayer& layer, Precision precision,
+                              const ByteSink& sink) const {
   std::vector<float> wide(layer.in);
   for (uint32_t unit = 0; unit < layer.out; ++unit) {
     WriteRow(DenseRow(layer.first_row + unit * layer.unit_rows), layer.in, precision, &wide, sink);
   }
 }
 
-void DenseRows::WriteLayerBias(const DenseLayer& layer, const ByteSink& sink) const {
+void ExportedRows::WriteLayerBias(const DenseLayer& layer, const ByteSink& sink) const {
   std::vector<float> wide(layer.out);
   WriteRow(DenseRow(layer.bias_row), layer.out, Precision::kFp32, &wide, sink);
 }
 
-void DenseRows::WriteWeights(Precision precision, const ByteSink& sink) const {
+void ExportedRows::WriteWeights(Precision precision, const ByteSink& sink) const {
   std::vector<float> wide(hidden());
   for (uint32_t label = 0; label < labels(); ++label) {
     WriteRow(Weights(label), hidden(), precision, &wide, sink);
   }
 }
 
-void DenseRows::WriteBias(const ByteSink& sink) const {
+void ExportedRows::WriteBias(const ByteSink& sink) const {
   for (uint32_t label = 0; label < labels(); ++label) {
     sink(BytesOf(&model_->arrays().bias[model_->PositionOf(label)], 1));
   }
 }
 
-void DenseRows::WriteWeightsWithBias(const ByteSink& sink) const {
+void ExportedRows::WriteWeightsWithBias(const ByteSink& sink) const {
   std::vector<float> wide(size_t{hidden()} + 1);
   for (uint32_t label = 0; label < labels(); ++label) {
     BestKernels().from_bf16(hidden(), Weights(label), wide.data());
@@ -106,7 +106,7 @@ void DenseRows::WriteWeightsWithBias(const ByteSink& sink) const {
   }
 }
 
-std::string DenseRows::ConfigJson() const {
+std::string ExportedRows::ConfigJson() const {
   nlohmann::json config = nlohmann::json::object();
   for (const ConfigKey& key : ConfigKeys()) {
     config[key.FullName()] = key.field.format(model_->info().config);
