@@ -326,18 +326,13 @@ void BatchFlight::Advance() {
       break;
     case Stage::kTopK:
       MergePredictions();
-      End();
-      break;
+      [[fallthrough]];
     case Stage::kEmbedPush:
     case Stage::kDone:
-      End();
+      ReportProofs(proofs_, plan_, config_.cluster, kind_, &done_);
+      stage_ = Stage::kDone;
       break;
   }
-}
-
-void BatchFlight::End() {
-  ReportProofs(proofs_, plan_, config_.cluster, kind_, &done_);
-  stage_ = Stage::kDone;
 }
 
 // h = relu(pre-activation), or with model.activation = linear h = pre-activation; in training the

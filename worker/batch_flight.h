@@ -92,7 +92,6 @@ class BatchFlight {
   void MergeStatistics(ActiveReply merged);
   void MaskGradient(Matrix gradient);
   void MergePredictions();
-  void End();
 
   const Config& config_;
   const Plan& plan_;
