@@ -1,7 +1,6 @@
 #include "scheduler/members/offences.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "common/security/keys.h"
 
@@ -17,12 +16,10 @@ uint32_t Offences::IdentityOf(Incarnation member) {
   return fingerprint != 0 ? fingerprint : static_cast<uint32_t>(member.value);
 }
 
-Offences::Verdict Offences::Note(Incarnation member, std::string reason, bool counts,
-                                 const Accusers& accusers, int64_t now_ms) {
+std::optional<Offences::Accusers> Offences::Note(Incarnation member, const Evidence& evidence,
+                                                 int64_t now_ms) {
   total_++;
-  last_.push_back({member, std::move(reason), now_ms});
-  if (last_.size() > kKept) last_.pop_front();
-  if (!counts) return {};
+  if (!evidence) return std::nullopt;
   const auto forget = [&](std::vector<Counted>* of_member) {
     std::erase_if(*of_member, [&](const Counted& one) { return now_ms - one.at_ms > kWithinMs; });
   };
@@ -33,14 +30,14 @@ Offences::Verdict Offences::Note(Incarnation member, std::string reason, bool co
   }
   std::vector<Counted>& of_member = counted_[IdentityOf(member)];
   forget(&of_member);
-  of_member.push_back({now_ms, accusers});
-  if (of_member.size() < kMost) return {};
-  Verdict verdict{true, {}};
+  of_member.push_back({now_ms, *evidence});
+  if (of_member.size() < kMost) return std::nullopt;
+  Accusers accusers;
   for (const Counted& one : of_member) {
-    verdict.accusers.insert(one.accusers.begin(), one.accusers.end());
+    accusers.insert(one.accusers.begin(), one.accusers.end());
   }
   counted_.erase(IdentityOf(member));
-  return verdict;
+  return accusers;
 }
 
 Offences::Accusers Offences::Complain(Incarnation server, Incarnation member, int64_t now_ms) {

@@ -14,10 +14,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <optional>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -28,7 +27,6 @@ class Offences {
  public:
   static constexpr size_t kMost = 3;               // with this one a member is excluded
   static constexpr int64_t kWithinMs = 3'600'000;  // earlier ones do not count any more
-  static constexpr size_t kKept = 100;             // for people, the oldest goes first
   static constexpr int64_t kTogetherMs = 10'000;
   static constexpr int64_t kDoubtMs = 60'000;  // a member is doubted after a complaint
   static constexpr int64_t kSlowMs = 600'000;
@@ -41,20 +39,14 @@ class Offences {
   // keys a member stands for itself.
   static uint32_t IdentityOf(Incarnation member);
 
-  struct Offence {
-    Incarnation member;
-    std::string reason;
-    int64_t at_ms = 0;
-  };
-  struct Verdict {
-    bool excluded = false;
-    Accusers accusers = {};  // of the offences that it rests on; none of the scheduler's own
-  };
+  // The basis of an offence: its accusers, {} if the scheduler has seen it itself. none: it may be
+  // the fault of others, and does not count.
+  using Evidence = std::optional<Accusers>;
 
-  // A member has done what `reason` says. `counts`: false where it may be the fault of others;
-  // people are told only.
-  [[nodiscard]] Verdict Note(Incarnation member, std::string reason, bool counts,
-                             const Accusers& accusers, int64_t now_ms);
+  // A member has committed an offence. Returns whether it is to be excluded: the accusers of all
+  // offences that this rests on.
+  [[nodiscard]] std::optional<Accusers> Note(Incarnation member, const Evidence& evidence,
+                                             int64_t now_ms);
 
   // A server complains of a member. Returns the accusers if the complaint is an offence: none while
   // servers of one key alone complain.
@@ -67,7 +59,6 @@ class Offences {
   bool IsSlowed(Incarnation member, int64_t now_ms) const;
 
   uint64_t total() const { return total_; }
-  const std::deque<Offence>& last() const { return last_; }  // the oldest first
 
  private:
   struct Counted {
@@ -76,7 +67,6 @@ class Offences {
   };
 
   uint64_t total_ = 0;
-  std::deque<Offence> last_;
   std::map<uint32_t, std::vector<Counted>> counted_;  // by fingerprint
   // When a server complained last, by fingerprints of the member and of the server.
   std::map<uint32_t, std::map<uint32_t, int64_t>> complaints_;

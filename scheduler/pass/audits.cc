@@ -140,23 +140,27 @@ void Audits::Renew(int64_t now_ms) {
   }
 }
 
-// A worker's part for a server is there.
-bool Audits::HasSent(const Reports& reports, const Server& server, Incarnation worker) {
+// Of no worker, and where nothing has come: 0.
+Audits::Sent Audits::SentBy(const Reports& reports, Incarnation worker) {
   const auto found = reports.sent.find(worker);
-  return found != reports.sent.end() && (!server.output || found->second.output != 0) &&
-         (!server.input || found->second.input != 0);
+  return found == reports.sent.end() ? Sent() : found->second;
 }
 
-Audits::Vote Audits::VoteOf(const ReportsByServer& reports, Incarnation worker) const {
+// A worker's part for a server is there.
+bool Audits::HasSent(const Reports& reports, const Server& server, Incarnation worker) {
+  const Sent sent = SentBy(reports, worker);
+  return (!server.output || sent.output != 0) && (!server.input || sent.input != 0);
+}
+
+Audits::Vote Audits::VoteOf(const ReportsByServer& reports,
+                            std::optional<Incarnation> worker) const {
+  const Reports none;
   Vote vote;
   for (const Server& server : members_.servers) {
-    Sent sent;
-    if (const auto of_server = reports.find(server.incarnation); of_server != reports.end()) {
-      const auto found = of_server->second.sent.find(worker);
-      if (found != of_server->second.sent.end()) sent = found->second;
-    }
-    if (server.output) vote.push_back(sent.output);
-    if (server.input) vote.push_back(sent.input);
+    const auto found = reports.find(server.incarnation);
+    const Reports& said = found == reports.end() ? none : found->second;
+    if (server.output) vote.push_back(SentBy(said, worker.value_or(said.output_counts)).output);
+    if (server.input) vote.push_back(SentBy(said, worker.value_or(said.input_counts)).input);
   }
   return vote;
 }
@@ -183,26 +187,6 @@ bool Audits::TwoHaveVoted(const Audit& audit) const {
     if (whole.size() < 2) return false;
   }
   return whole.size() >= 2 && !members_.servers.empty();
-}
-
-// What is in the servers' sums, as a vote.
-Audits::Vote Audits::Counting(const ReportsByServer& reports) const {
-  Vote counting;
-  for (const Server& server : members_.servers) {
-    Sent sent;
-    if (const auto found = reports.find(server.incarnation); found != reports.end()) {
-      const Reports& said = found->second;
-      if (const auto at = said.sent.find(said.output_counts); at != said.sent.end()) {
-        sent.output = at->second.output;
-      }
-      if (const auto at = said.sent.find(said.input_counts); at != said.sent.end()) {
-        sent.input = at->second.input;
-      }
-    }
-    if (server.output) counting.push_back(sent.output);
-    if (server.input) counting.push_back(sent.input);
-  }
-  return counting;
 }
 
 // Whose work is in the sums of some server.
@@ -252,7 +236,7 @@ void Audits::Judge(const Audit& audit, const Vote& majority, Outcome* outcome) c
       outcome->liars.push_back({worker, honest.contains(VoterOf(worker))});
     }
   }
-  outcome->take_back = Counting(audit.reports) != majority;
+  outcome->take_back = VoteOf(audit.reports, std::nullopt) != majority;
 }
 
 void Audits::NoteVoters(const Audit& audit, int64_t now_ms, Outcome* outcome) const {

@@ -139,11 +139,12 @@ class Audits {
   Voter VoterOf(Incarnation worker) const;
   bool HasKeyOf(const Audit& audit, Incarnation worker) const;
   void Add(const AuditReport& report, const Audit* audit, Reports* reports) const;
-  Vote VoteOf(const ReportsByServer& reports, Incarnation worker) const;
+  // What a worker has sent; without one: what is in the servers' sums.
+  Vote VoteOf(const ReportsByServer& reports, std::optional<Incarnation> worker) const;
+  static Sent SentBy(const Reports& reports, Incarnation worker);
   static bool HasSent(const Reports& reports, const Server& server, Incarnation worker);
   bool HasVoted(const ReportsByServer& reports, Incarnation worker) const;
   bool TwoHaveVoted(const Audit& audit) const;
-  Vote Counting(const ReportsByServer& reports) const;
   std::set<Incarnation> CountingWorkers(const ReportsByServer& reports) const;
   bool Waits(const Audit& audit, int64_t patience_ms, int64_t now_ms) const;
   bool OthersCanVote(const Audit& audit) const;

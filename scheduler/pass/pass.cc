@@ -265,25 +265,10 @@ double Pass::WeightOf(const RunContext& run, const BatchId& batch) const {
   return weight;
 }
 
-std::vector<Audits::Outcome> Pass::EndAudits(int64_t now_ms) {
-  if (unconfirmed() == 0) return {};
-  return Settle(audits_->Ended(now_ms));
-}
-
-std::vector<Audits::Outcome> Pass::EndAuditOf(const BatchId& batch, int64_t now_ms) {
-  if (unconfirmed() == 0) return {};
-  std::optional<Audits::Outcome> outcome = audits_->EndedBy(batch, now_ms);
-  if (!outcome) return {};
-  return Settle({*std::move(outcome)});
-}
-
-std::vector<Audits::Outcome> Pass::Settle(std::vector<Audits::Outcome> ended) {
-  for (Audits::Outcome& outcome : ended) {
-    // An evaluation could begin again for ever because a worker does not ask for work.
-    if (evaluation_ && (outcome.skipped || outcome.undecided)) outcome.take_back = false;
-    if (steps_ && !outcome.take_back) steps_->Done(outcome.number);
-  }
-  return ended;
+void Pass::Settle(Audits::Outcome* outcome) {
+  // An evaluation could begin again for ever because a worker does not ask for work.
+  if (evaluation_ && (outcome->skipped || outcome->undecided)) outcome->take_back = false;
+  if (steps_ && !outcome->take_back) steps_->Done(outcome->number);
 }
 
 // Judged before it counts: a bad report must leave the batch to be leased again.

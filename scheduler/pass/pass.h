@@ -123,11 +123,9 @@ class Pass {
 
   // The audits of the pass; null: it has none. In an evaluation the pass is the witness itself.
   Audits* audits() { return audits_ ? &*audits_ : nullptr; }
-  // The audits that ended. The batch counts for its step now, or is to be taken back: then REQUIRES
+  // An audit has ended. The batch counts for its step now, or is to be taken back: then REQUIRES
   // that the caller begins a new generation, or evaluates again.
-  std::vector<Audits::Outcome> EndAudits(int64_t now_ms);
-  // The same of one batch, if what was reported of it has ended its audit.
-  std::vector<Audits::Outcome> EndAuditOf(const BatchId& batch, int64_t now_ms);
+  void Settle(Audits::Outcome* outcome);
   // Batches that count and are audited still.
   size_t unconfirmed() const { return audits_ ? audits_->open() : 0; }
 
@@ -174,7 +172,6 @@ class Pass {
   uint64_t BatchesServersTake(const TrainConfig& train) const;
   void BeginAudits(const RunContext& run, float share, int64_t patience_ms);
   bool FollowsPlan(uint32_t version);
-  std::vector<Audits::Outcome> Settle(std::vector<Audits::Outcome> ended);
   void AuditEvaluated(const RunContext& run, const BatchDone& done, uint64_t number, bool counts,
                       const std::vector<Incarnation>& holders, int64_t now_ms, Incarnation worker);
 

@@ -15,9 +15,8 @@
 namespace dslide {
 namespace {
 
-constexpr float kAuditShare = 0.02f;  // of batches, where members have keys
-constexpr int64_t kLookMs = 100;      // between looks at all audits
-constexpr size_t kMostReason = 200;   // characters of a server's reason for an offence
+constexpr int64_t kLookMs = 100;     // between looks at all audits
+constexpr size_t kMostReason = 200;  // characters of a server's reason for an offence
 
 // Each time that a worker is waited for in vain costs audit patience; training a batch once more in
 // time makes up for an eighth of it.
@@ -48,28 +47,9 @@ std::vector<Audits::Server> Witnesses(const TrustPolicy::Run& run) {
   return servers;
 }
 
-Audits::Basis BasisOf(const Cluster& cluster) {
-  return {cluster.roster.changes(), cluster.seats.plan().version};
-}
-
 // "batch 0.3.1": of epoch 0, unit 3.
 std::string NameOf(const BatchId& batch) {
   return fmt::format("batch {}.{}.{}", batch.epoch, batch.unit, batch.index);
-}
-
-// Tells people why a check of a batch has found nobody to be right.
-void Show(const Audits::Outcome& outcome, Outbox* out) {
-  const std::string batch = NameOf(outcome.batch);
-  if (outcome.undecided) {
-    out->Notice({event::kAuditUndecided,
-                 fmt::format("workers differ in {}, and no majority decides who is right{}", batch,
-                             outcome.take_back ? "" : "; there is no other key to ask")});
-  }
-  if (outcome.skipped) {
-    out->Notice({event::kAuditSkipped,
-                 fmt::format("{} was to be audited, and no other worker has trained it{}", batch,
-                             outcome.take_back ? "" : "; it counts")});
-  }
 }
 
 // The accusers on which a quarantine rests, in brackets; without accusers "".
@@ -85,10 +65,6 @@ std::string AccuserText(const std::vector<uint32_t>& accusers, const Roster& ros
 
 }  // namespace
 
-void TrustPolicy::Resolve(bool keyed, TrainConfig* train) {
-  if (keyed && train->audit < 0.0f && train->staleness == 0) train->audit = kAuditShare;
-}
-
 bool TrustPolicy::Accepts(const BatchDone& done, Incarnation worker, const Plan& plan,
                           const Run& run, int64_t now_ms) {
   const double weight = run.pass->WeightOf(run.inputs, done.batch);
@@ -96,7 +72,7 @@ bool TrustPolicy::Accepts(const BatchDone& done, Incarnation worker, const Plan&
   const ReportFault fault = FaultOf(done, kind, worker, plan, weight, run.inputs);
   believed_.Note(plan.version, worker, fault.why.empty());
   if (fault.why.empty()) {
-    ShowMembersIfChanged(run);
+    FollowMembers(run, true);
     return true;
   }
   run.pass->GiveBack(worker, done.batch);
@@ -165,19 +141,18 @@ void TrustPolicy::OnComplaint(const Member& server, const Offence& offence, cons
 
 // A worker that is not in the roster has never got a ticket of this incarnation of the scheduler,
 // so no offence of it is noted.
-void TrustPolicy::NoteOffence(Incarnation worker, const std::string& reason,
-                              const Evidence& evidence, const Run& run, int64_t now_ms) {
+void TrustPolicy::NoteOffence(Incarnation worker, const std::string& reason, Evidence evidence,
+                              const Run& run, int64_t now_ms) {
   const Member* member = run.cluster->roster.Find(worker);
   if (member == nullptr || member->role != Role::kWorker) return;
   run.out->Decide({event::kViolation,
                    fmt::format("an offence: {} {}", member->name, reason),
                    {{"worker", member->name}, {"why", reason}}},
                   now_ms);
-  const bool counts = evidence && believed_.ByAnother(run.cluster->seats.plan().version, worker);
-  const Offences::Verdict verdict =
-      offences_.Note(worker, reason, counts, evidence.value_or(Offences::Accusers()), now_ms);
-  if (!verdict.excluded) return;
-  const std::vector<uint32_t> accusers(verdict.accusers.begin(), verdict.accusers.end());
+  if (!believed_.ByAnother(run.cluster->seats.plan().version, worker)) evidence.reset();
+  const std::optional<Offences::Accusers> excluded = offences_.Note(worker, evidence, now_ms);
+  if (!excluded) return;
+  const std::vector<uint32_t> accusers(excluded->begin(), excluded->end());
   Exclude(worker, fmt::format("has done what no honest worker does {} times", Offences::kMost),
           true, accusers, run, now_ms);
 }
@@ -206,14 +181,14 @@ void TrustPolicy::Exclude(Incarnation worker, const std::string& why, bool and_i
 
 // Tells the audits of the pass who takes part. Workers that were waited for in vain too often are
 // not asked any more. The cost is of all members.
-void TrustPolicy::ShowMembers(const Run& run) const {
+void TrustPolicy::FollowMembers(const Run& run, bool if_changed) const {
   Audits* audits = run.pass->audits();
   if (audits == nullptr || !audits->active()) return;
-  Audits::Members members;
-  members.servers = Witnesses(run);
-  members.batch_ms = run.cluster->roster.BatchMs();
-  members.basis = BasisOf(*run.cluster);
-  for (const Member* worker : run.cluster->roster.Of(Role::kWorker)) {
+  const Roster& roster = run.cluster->roster;
+  const Audits::Basis basis = {roster.changes(), run.cluster->seats.plan().version};
+  if (if_changed && audits->basis() == basis) return;
+  Audits::Members members{Witnesses(run), {}, roster.BatchMs(), basis};
+  for (const Member* worker : roster.Of(Role::kWorker)) {
     const auto missed = missed_.find(VoterOf(worker->incarnation, run));
     if (missed != missed_.end() && missed->second >= kMostMissed) continue;
     members.workers.push_back(worker->incarnation);
@@ -221,27 +196,24 @@ void TrustPolicy::ShowMembers(const Run& run) const {
   audits->Follow(std::move(members));
 }
 
-void TrustPolicy::ShowMembersIfChanged(const Run& run) const {
-  const Audits* audits = run.pass->audits();
-  if (audits != nullptr && audits->basis() != BasisOf(*run.cluster)) ShowMembers(run);
-}
-
 // A report tells of one batch. Ticks look at all of them.
 TrustPolicy::Sequel TrustPolicy::OnReported(const BatchId& batch, const Run& run, int64_t now_ms) {
   if (!run.in_pass || run.pass->unconfirmed() == 0) return Sequel::kNone;
-  ShowMembersIfChanged(run);
-  return OnEnded(run.pass->EndAuditOf(batch, now_ms), run, now_ms);
+  FollowMembers(run, true);
+  std::optional<Audits::Outcome> ended = run.pass->audits()->EndedBy(batch, now_ms);
+  return ended ? OnEnded({*std::move(ended)}, run, now_ms) : Sequel::kNone;
 }
 
 TrustPolicy::Sequel TrustPolicy::Tick(const Run& run, int64_t now_ms) {
   if (!run.in_pass || run.pass->unconfirmed() == 0) return Sequel::kNone;
   if (now_ms - looked_ms_ < kLookMs) return Sequel::kNone;
   looked_ms_ = now_ms;
-  ShowMembers(run);
-  return OnEnded(run.pass->EndAudits(now_ms), run, now_ms);
+  FollowMembers(run, false);
+  return OnEnded(run.pass->audits()->Ended(now_ms), run, now_ms);
 }
 
-// Returns whether others than before may be asked.
+// Counts how an audit has ended, and tells people why nobody was found to be right. Returns whether
+// others than before may be asked.
 bool TrustPolicy::Count(const Audits::Outcome& outcome, const Run& run) {
   totals_.skipped += outcome.skipped;
   totals_.undecided += outcome.undecided;
@@ -259,17 +231,29 @@ bool TrustPolicy::Count(const Audits::Outcome& outcome, const Run& run) {
     if (missed == missed_.end() || missed->second == 0) continue;
     others |= missed->second-- == kMostMissed;
   }
+  const std::string batch = NameOf(outcome.batch);
+  if (outcome.undecided) {
+    run.out->Notice(
+        {event::kAuditUndecided,
+         fmt::format("workers differ in {}, and no majority decides who is right{}", batch,
+                     outcome.take_back ? "" : "; there is no other key to ask")});
+  }
+  if (outcome.skipped) {
+    run.out->Notice({event::kAuditSkipped,
+                     fmt::format("{} was to be audited, and no other worker has trained it{}",
+                                 batch, outcome.take_back ? "" : "; it counts")});
+  }
   return others;
 }
 
-TrustPolicy::Sequel TrustPolicy::OnEnded(const std::vector<Audits::Outcome>& ended, const Run& run,
+TrustPolicy::Sequel TrustPolicy::OnEnded(std::vector<Audits::Outcome> ended, const Run& run,
                                          int64_t now_ms) {
   if (ended.empty()) return Sequel::kNone;
+  for (Audits::Outcome& outcome : ended) run.pass->Settle(&outcome);
   bool take_back = false, others_asked = false;
   for (const Audits::Outcome& outcome : ended) {
     take_back |= outcome.take_back;
     others_asked |= Count(outcome, run);
-    Show(outcome, run.out);
     for (const Audits::Liar& liar : outcome.liars) {
       const Member* member = run.cluster->roster.Find(liar.worker);
       if (member != nullptr && member->role != Role::kWorker) continue;  // a server's word
@@ -280,7 +264,7 @@ TrustPolicy::Sequel TrustPolicy::OnEnded(const std::vector<Audits::Outcome>& end
               !liar.key_was_honest, {}, run, now_ms);
     }
   }
-  if (others_asked) ShowMembers(run);
+  if (others_asked) FollowMembers(run, false);
   if (!take_back) return Sequel::kProceed;
   if (!run.pass->evaluating()) return Sequel::kTakeStepsBack;
   const bool again = run.pass->EvaluateAgain(run.inputs);

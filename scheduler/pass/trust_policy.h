@@ -51,7 +51,9 @@ class TrustPolicy {
   };
 
   // Sets train.audit where it is left open. `keyed`: members have keys.
-  static void Resolve(bool keyed, TrainConfig* train);
+  static void Resolve(bool keyed, TrainConfig* train) {
+    if (keyed && train->audit < 0.0f && train->staleness == 0) train->audit = 0.02f;
+  }
 
   // Whether a batch of the pass in progress was done as it is reported. If not, the batch is leased
   // again, and the worker may be gone afterwards. `plan`: by which the batch ended.
@@ -88,23 +90,20 @@ class TrustPolicy {
   const TrustTotals& totals() const { return totals_; }
 
  private:
-  // Those on whose complaints an offence rests; {}: the scheduler has seen it; none: it may be the
-  // fault of others.
-  using Evidence = std::optional<Offences::Accusers>;
+  using Evidence = Offences::Evidence;
 
   Evidence EvidenceOf(const ReportFault& fault, Incarnation worker, const Run& run, int64_t now_ms);
   Evidence Complain(const std::vector<Incarnation>& servers, Incarnation worker, const Run& run,
                     int64_t now_ms);
   void OnComplaint(const Member& server, const Offence& offence, const Run& run, int64_t now_ms);
-  void NoteOffence(Incarnation worker, const std::string& reason, const Evidence& evidence,
-                   const Run& run, int64_t now_ms);
+  void NoteOffence(Incarnation worker, const std::string& reason, Evidence evidence, const Run& run,
+                   int64_t now_ms);
   void Exclude(Incarnation worker, const std::string& why, bool and_its_key,
                const std::vector<uint32_t>& accusers, const Run& run, int64_t now_ms);
 
-  void ShowMembers(const Run& run) const;
-  void ShowMembersIfChanged(const Run& run) const;
+  void FollowMembers(const Run& run, bool if_changed) const;
   bool Count(const Audits::Outcome& outcome, const Run& run);
-  Sequel OnEnded(const std::vector<Audits::Outcome>& ended, const Run& run, int64_t now_ms);
+  Sequel OnEnded(std::vector<Audits::Outcome> ended, const Run& run, int64_t now_ms);
 
   Offences offences_;
   Believed believed_;

@@ -11,46 +11,43 @@ constexpr Incarnation kServer{uint64_t{20} << 32 | 1}, kServerOfOtherKey{uint64_
 constexpr Incarnation kServerOfSameKey{uint64_t{20} << 32 | 2};
 
 // By the scheduler's own sight. True: the member is excluded.
-bool Seen(Offences* offences, Incarnation member, const char* reason, bool counts, int64_t now_ms) {
-  return offences->Note(member, reason, counts, {}, now_ms).excluded;
+bool Seen(Offences* offences, Incarnation member, int64_t now_ms) {
+  return offences->Note(member, Offences::Accusers(), now_ms).has_value();
 }
 
 TEST_CASE("offences: the third one is too many, also in another life of the key") {
   Offences offences;
-  CHECK_FALSE(Seen(&offences, kMember, "a", true, 0));
-  CHECK_FALSE(Seen(&offences, kOther, "b", true, 1));
-  CHECK_FALSE(Seen(&offences, kNextLife, "c", true, 2));
-  CHECK(Seen(&offences, kNextLife, "d", true, 3));
+  CHECK_FALSE(Seen(&offences, kMember, 0));
+  CHECK_FALSE(Seen(&offences, kOther, 1));
+  CHECK_FALSE(Seen(&offences, kNextLife, 2));
+  CHECK(Seen(&offences, kNextLife, 3));
   CHECK(offences.total() == 4);
-  REQUIRE(offences.last().size() == 4);
-  CHECK(offences.last()[3].reason == "d");
-  CHECK(offences.last()[3].member == kNextLife);
   // Its operator has let it in again.
-  CHECK_FALSE(Seen(&offences, kMember, "e", true, 4));
+  CHECK_FALSE(Seen(&offences, kMember, 4));
 }
 
 TEST_CASE("offences: those of long ago do not count") {
   Offences offences;
-  CHECK_FALSE(Seen(&offences, kMember, "a", true, 0));
-  CHECK_FALSE(Seen(&offences, kMember, "b", true, 10));
-  CHECK_FALSE(Seen(&offences, kMember, "c", true, Offences::kWithinMs + 1));
-  CHECK(Seen(&offences, kMember, "d", true, Offences::kWithinMs + 10));
+  CHECK_FALSE(Seen(&offences, kMember, 0));
+  CHECK_FALSE(Seen(&offences, kMember, 10));
+  CHECK_FALSE(Seen(&offences, kMember, Offences::kWithinMs + 1));
+  CHECK(Seen(&offences, kMember, Offences::kWithinMs + 10));
 }
 
 TEST_CASE("offences: what may be the fault of others is shown, and does not count") {
   Offences offences;
-  for (int n = 0; n < 10; ++n) CHECK_FALSE(Seen(&offences, kMember, "a", false, 0));
+  for (int n = 0; n < 10; ++n) CHECK_FALSE(offences.Note(kMember, std::nullopt, 0));
   CHECK(offences.total() == 10);
-  CHECK_FALSE(Seen(&offences, kMember, "b", true, 1));
+  CHECK_FALSE(Seen(&offences, kMember, 1));
 }
 
 TEST_CASE("offences: strangers without number are bounded, and do not wipe out a liar's") {
   Offences offences;
   const Incarnation liar{~uint64_t{0}};
-  CHECK_FALSE(Seen(&offences, liar, "a", true, 0));
-  for (uint64_t n = 0; n < 10'000; ++n) CHECK_FALSE(Seen(&offences, {n << 32}, "b", true, 1));
-  CHECK_FALSE(Seen(&offences, liar, "c", true, 2));
-  CHECK(Seen(&offences, liar, "d", true, 3));
+  CHECK_FALSE(Seen(&offences, liar, 0));
+  for (uint64_t n = 0; n < 10'000; ++n) CHECK_FALSE(Seen(&offences, {n << 32}, 1));
+  CHECK_FALSE(Seen(&offences, liar, 2));
+  CHECK(Seen(&offences, liar, 3));
 }
 
 TEST_CASE("offences: a complaint is evidence when servers of two keys make it together") {
@@ -69,11 +66,9 @@ TEST_CASE("offences: a complaint is evidence when servers of two keys make it to
 
 TEST_CASE("offences: a verdict names all servers that it rests on") {
   Offences offences;
-  CHECK_FALSE(offences.Note(kMember, "a", true, {20, 21}, 0).excluded);
-  CHECK_FALSE(offences.Note(kMember, "b", true, {}, 1).excluded);
-  const Offences::Verdict verdict = offences.Note(kMember, "c", true, {21, 22}, 2);
-  CHECK(verdict.excluded);
-  CHECK(verdict.accusers == Offences::Accusers{20, 21, 22});
+  CHECK_FALSE(offences.Note(kMember, Offences::Accusers{20, 21}, 0));
+  CHECK_FALSE(offences.Note(kMember, Offences::Accusers(), 1));
+  CHECK(offences.Note(kMember, Offences::Accusers{21, 22}, 2) == Offences::Accusers{20, 21, 22});
 }
 
 TEST_CASE("offences: one server's complaints make one worker doubted for a minute, never several") {
@@ -89,13 +84,6 @@ TEST_CASE("offences: one server's complaints make one worker doubted for a minut
   CHECK_FALSE(offences.IsDoubted(kOther, 2));
   (void)offences.Complain(kServerOfOtherKey, kMember, Offences::kTogetherMs + 3);
   CHECK(offences.IsDoubted(kMember, Offences::kTogetherMs + 3));
-}
-
-TEST_CASE("offences: only the last ones are kept") {
-  Offences offences;
-  for (uint64_t n = 0; n < 3 * Offences::kKept; ++n) (void)Seen(&offences, {n << 32}, "a", true, 0);
-  CHECK(offences.total() == 3 * Offences::kKept);
-  CHECK(offences.last().size() == Offences::kKept);
 }
 
 }  // namespace
