@@ -15,9 +15,16 @@
 
 namespace dslide {
 
-// Of most messages: nothing.
+// A ticket is a signature, or not there.
+inline void CheckTicket(const Bytes& ticket, WireReader* reader) {
+  if (!ticket.empty()) reader->RequireSize("ticket", ticket.size(), std::tuple_size_v<Signature>);
+}
+
+// Of most messages: of a ticket only.
 template <typename M>
-void CheckShape(const M&, WireReader*) {}
+void CheckShape([[maybe_unused]] const M& m, [[maybe_unused]] WireReader* reader) {
+  if constexpr (requires { m.ticket; }) CheckTicket(m.ticket, reader);
+}
 
 // Of the samples of a batch; none: all are 1.
 inline void CheckWeights(const std::vector<float>& weights, size_t samples, WireReader* reader) {
@@ -26,11 +33,6 @@ inline void CheckWeights(const std::vector<float>& weights, size_t samples, Wire
   if (std::ranges::any_of(weights, [](float weight) { return weight < 0; })) {
     reader->Fail("weights", "has a negative number");
   }
-}
-
-// A ticket is a signature, or not there.
-inline void CheckTicket(const char* field, const Bytes& ticket, WireReader* reader) {
-  if (!ticket.empty()) reader->RequireSize(field, ticket.size(), std::tuple_size_v<Signature>);
 }
 
 inline void CheckShape(const JoinReply& m, WireReader* reader) {
@@ -52,15 +54,7 @@ inline void CheckShape(const LeaseBatch& m, WireReader* reader) {
   reader->RequireAtMost("samples", m.samples, kMaxBatchSamples);
   if (m.samples != 0) reader->RequireSize("features", m.features.rows(), 0);
   CheckWeights(m.weights, m.features.rows(), reader);
-  CheckTicket("ticket", m.ticket, reader);
-}
-
-inline void CheckShape(const EmbedRequest& m, WireReader* reader) {
-  CheckTicket("ticket", m.ticket, reader);
-}
-
-inline void CheckShape(const Offence& m, WireReader* reader) {
-  CheckTicket("ticket", m.ticket, reader);
+  CheckTicket(m.ticket, reader);
 }
 
 inline void CheckShape(const BatchDone& m, WireReader* reader) {
@@ -81,7 +75,7 @@ inline void CheckShape(const ActiveQuery& m, WireReader* reader) {
   reader->RequireSize("labels", m.labels.rows(), m.hidden.rows);
   reader->RequireSize("totals", m.label_totals.size(), m.hidden.rows);
   CheckWeights(m.weights, m.hidden.rows, reader);
-  CheckTicket("ticket", m.ticket, reader);
+  CheckTicket(m.ticket, reader);
 }
 
 inline void CheckShape(const ActiveReply& m, WireReader* reader) {
@@ -112,7 +106,7 @@ inline void CheckShape(const StatusRequest& m, WireReader* reader) {
 inline void CheckShape(const TopKRequest& m, WireReader* reader) {
   const size_t rows = m.excluded.rows();
   if (rows != 0) reader->RequireSize("excluded", rows, m.hidden.rows);
-  CheckTicket("ticket", m.ticket, reader);
+  CheckTicket(m.ticket, reader);
 }
 
 inline void CheckShape(const SlotRows& m, WireReader* reader) {
