@@ -34,9 +34,9 @@ struct Setup {
     pass.BeginEvaluation(run, EvaluationSet::kTest, InversePropensities());
     if (keyed) pass.audits()->Follow({{{Evaluation::kWitness, true, false}}, workers});
   }
-  std::vector<Audits::Outcome> EndAudits(int64_t now_ms) {
+  std::vector<Audits::Outcome> EndAudits(int64_t at_ms) {
     if (pass.audits() == nullptr) return {};
-    std::vector<Audits::Outcome> ended = pass.audits()->Ended(now_ms);
+    std::vector<Audits::Outcome> ended = pass.audits()->Ended(at_ms);
     for (Audits::Outcome& outcome : ended) pass.Settle(&outcome);
     return ended;
   }
