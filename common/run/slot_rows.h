@@ -16,7 +16,7 @@
 namespace dslide {
 
 // D + 1 + R: the rows of the input layer, which are those of the features, of the bias and of dense
-// layers. Up to 2^32 - 1 of what the configuration takes.
+// layers. The limits of the configuration keep it below 2^32.
 uint64_t InputRowCount(const ModelConfig& model);
 // The parameters of all layers, without what rows have left over.
 uint64_t ParameterCount(const ModelConfig& model);

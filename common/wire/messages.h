@@ -185,7 +185,7 @@ struct LoadReport {
   std::vector<float> busy;          // [executors] share of the interval that it worked
   bool operator==(const LoadReport&) const = default;
 };
-// What a server keeps in files of rows since its slots were loaded; all 0: all rows are in memory.
+// A server's files of rows since its slots were loaded. All fields are 0 if all rows are in memory.
 struct RowsOnDisk {
   uint64_t bytes = 0;   // of the files
   uint64_t rows = 0;    // that batches have needed, wherever they were

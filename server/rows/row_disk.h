@@ -12,7 +12,7 @@
 namespace dslide {
 
 struct RowDisk {
-  std::string directory;  // empty: there is none
+  std::string directory;  // empty if rows may not be on disk
   uint64_t bytes = 0;     // that rows may take there
 };
 
@@ -23,14 +23,14 @@ Result<RowDisk> DiskForRows(const Config& config, std::string* why_none);
 // Where the rows of an executor are.
 struct RowPlaces {
   uint64_t in_memory = 0;  // at most at a time
-  uint64_t rows = 0;       // of the layers that have files; 0: all rows are in memory
+  uint64_t rows = 0;       // of the layers that have files; 0 if all rows are in memory
   uint64_t disk_bytes = 0;
 };
 
-// Limits the memory of an executor's rows to `bytes`, with what is kept a row, `index_bytes` of it
-// for each neuron beside the layer. If they need more, some are in files, and a quarter is left for
-// what transfers and batches take. Call before rows are set. Error: there can be no file, too
-// little memory for what is kept a row in any case, or too little disk.
+// Limits the memory of an executor's rows to `bytes`, including bookkeeping, `index_bytes` of it a
+// neuron beside the layer's own. If rows need more, some are in files, and a quarter of `bytes` is
+// left for transfers and batches. Call before rows are set. Error: no file can be made, the memory
+// is too small even for the bookkeeping, or the disk is too small.
 Result<RowPlaces> LimitMemory(uint32_t executor, const RowDisk& disk, uint64_t bytes,
                               uint64_t index_bytes, Layer* input, Layer* output);
 

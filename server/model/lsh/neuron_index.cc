@@ -31,10 +31,10 @@ std::vector<BucketCode> CodesIn(std::span<const uint8_t> state) {
 
 }  // namespace
 
-// What was loaded for local rows. Only after the last one is it known which functions made their
-// codes.
+// The states that were loaded for local rows. The records, which come last, say which functions
+// made the codes.
 struct NeuronIndex::Loaded {
-  // Of a row that was not settled.
+  // The rest of the state of a row that was not settled.
   struct Upkeep {
     BucketCode counted;
     bool changed;

@@ -65,23 +65,24 @@ class NeuronIndex {
   void AppendState(uint32_t row, std::vector<uint8_t>* out) const;
   bool IsState(std::span<const uint8_t> state) const;
   void TakeState(uint32_t row, std::span<const uint8_t> state, bool same);
-  // Completes the state at the end of *out for a checkpoint, with what the tables were built from
-  // at the mark. Returns whether the row is settled.
+  // Completes the state at the end of *out for a checkpoint with the codes that the tables were
+  // built from at the mark. Returns whether the row is settled.
   bool CompleteState(const BuiltCodes& mark, uint32_t row, std::vector<uint8_t>* out) const;
 
   static size_t StoredBytes(const HashConfig& hash, bool settled) {
     return (settled ? hash.tables : 2 * size_t{hash.tables} + 2) * sizeof(BucketCode);
   }
 
-  // What an executor's record says of its index, and of which slots.
+  // The part of an executor's record about its index, and the record's slots.
   struct Stored {
     std::span<const SlotId> slots;
     HashChoice functions;  // k = 0: those of the configuration
     std::optional<HashPosition> position;
   };
   // From a checkpoint: LoadState() each row, then FinishLoad() with the records of all executors
-  // that wrote them. Rows whose codes are by other functions are hashed. `own`: the record to go on
-  // from exactly, or null: the upkeep begins again. False: not a valid state.
+  // that wrote them. Rows whose codes are by other functions are hashed. With `own`,
+  // one of the records, the upkeep continues from its position; otherwise it begins again.
+  // LoadState() returns false for bytes that are no valid state.
   bool LoadState(uint32_t row, std::span<const uint8_t> state);
   Status FinishLoad(std::span<const Stored> records, const Stored* own);
   // Ends the loading. Returns the rows whose state is not the loaded one: the next checkpoint must
