@@ -6,7 +6,9 @@
 Fails, with the include that breaks it, when
   - a folder includes one that LAYERS does not put below it,
   - folders include each other in a circle,
-  - a folder has more than MOST_FILES source files.
+  - a folder has more than MOST_FILES source files,
+  - more folders of the product name an optional mode than MODES allows: ask a general question of the
+    mode's class instead.
 """
 import argparse
 import collections
@@ -47,6 +49,23 @@ PURE = ["server/base", "server/gate", "server/migration", "server/core", "server
         "server/model", "server/rows", "scheduler/core", "scheduler/base", "scheduler/members", "scheduler/leases", "scheduler/balance",
         "scheduler/checkpoints", "scheduler/plan", "scheduler/pass"]
 IMPURE = ["common/http", "common/net", "common/app"]
+
+# What names an optional mode in code, and the most folders that may do so.
+MODES = {
+    "audits": (r"\b\w*[Aa]udit\w*", 9),
+    "streams": (r"\b\w*(StreamFeeder|StreamSegment|StreamEnd|[Ss]egment\w*|open_vocabulary|[Gg]rowth"
+                r"|_again|_gone)\w*", 28),
+    "dense layers": (r"\b(\w*Dense(Layers|Weights|Copies|Rows|Gradients\w*)\w*|dense_\w*"
+                     r"|wants_dense\w*)\b", 8),
+    "disk tier": (r"\b\w*[Tt]ier\w*", 11),
+    "synchronous training": (r"\b\w*(Synchronous|CommitSteps|StepSums|StepBook|target_batch)\w*", 16),
+    "prototypes": (r"\b\w*([Cc]entroid|[Pp]rototype)\w*", 4),
+    "sample weights": (r"\b(weights_?\[|WeightOf|sample_weight\w*|SampleWeights)\b", 11),
+    "hash tables": (r"\b\w*(HashTables|LiveTables|CandidateRanker|kLsh|Dwta|SimHash)\w*", 6),
+    "tickets and receipts": (r"\b\w*([Tt]icket|[Rr]eceipt)\w*", 5),
+}
+PRODUCT = ("common/", "server/", "scheduler/", "worker/", "tools/dslide/")
+COMMENT = re.compile(r"//[^\n]*")
 
 
 def allowed_folders():
@@ -106,6 +125,19 @@ def circle_in(arrows):
     return None
 
 
+def folders_of_modes(root, files):
+    """mode -> the folders of the product whose code names it."""
+    folders = collections.defaultdict(set)
+    for name in files:
+        if name.startswith(PRODUCT):
+            with open(os.path.join(root, name), encoding="utf-8") as source:
+                code = COMMENT.sub("", source.read())
+            for mode, (pattern, _) in MODES.items():
+                if re.search(pattern, code):
+                    folders[mode].add(os.path.dirname(name))
+    return folders
+
+
 def complaints(root):
     files, arrows = includes_of(root)
     below = allowed_folders()
@@ -123,6 +155,10 @@ def complaints(root):
     for folder, count in sorted(collections.Counter(map(os.path.dirname, files)).items()):
         if count > MOST_FILES:
             found.append(f"{folder} has {count} source files, at most {MOST_FILES}: make rooms")
+    for mode, folders in folders_of_modes(root, files).items():
+        if len(folders) > MODES[mode][1]:
+            found.append(f"{len(folders)} folders name {mode}, at most {MODES[mode][1]}: "
+                         + ", ".join(sorted(folders)))
     return found, arrows
 
 

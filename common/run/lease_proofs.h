@@ -32,7 +32,7 @@ struct ServerKeys {
   bool operator==(const ServerKeys&) const = default;
 };
 
-// What each incarnation of the scheduler draws, and alone may know.
+// The keys that an incarnation of the scheduler draws. No other process may know them.
 struct SchedulerKeys {
   SigningKey tickets = {};
   HashKey receipts = {};
@@ -41,9 +41,9 @@ struct SchedulerKeys {
   ServerKeys Of(Incarnation server) const;
 };
 
-// What the reply to the last request of a batch has for the scheduler.
+// The part of the reply to the last request of a batch that the worker passes on to the scheduler.
 struct BatchProof {
-  uint64_t receipt = 0;  // 0: none
+  uint64_t receipt = 0;  // 0: without a receipt
   double loss_part = 0;  // that the receipt proves
 
   static BatchProof In(const Envelope& envelope) { return {envelope.receipt, envelope.loss_part}; }

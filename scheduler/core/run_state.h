@@ -36,7 +36,7 @@ struct RunState {
   const PlanChange& change() const { return generation.change; }
   const Plan& plan() const { return cluster.seats.plan(); }
   const Roster& roster() const { return cluster.roster; }
-  // What `trust` reads and changes.
+  // The parts of the run that `trust` reads and changes.
   TrustPolicy::Run Trusting() { return {inputs, &cluster, &pass(), &out, InPass()}; }
 
   RunPhase Phase() const;

@@ -297,7 +297,7 @@ void SchedulerCore::SlowDown(const std::string& contributor, const LossOutliers:
   }
 }
 
-// What follows from a check of counted batches.
+// Takes the consequences of a check of counted batches.
 void SchedulerCore::Settle(TrustPolicy::Sequel sequel, int64_t now_ms) {
   if (sequel == TrustPolicy::Sequel::kNone) return;
   if (sequel == TrustPolicy::Sequel::kTakeStepsBack) return TakeStepsBack(&run_, now_ms);

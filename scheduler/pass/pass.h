@@ -121,7 +121,7 @@ class Pass {
            (!evaluating() || done.lease >= book_->first_lease());
   }
 
-  // The audits of the pass; null: it has none. In an evaluation the pass is the witness itself.
+  // The audits of the pass; null without audits. In an evaluation the pass is the witness itself.
   Audits* audits() { return audits_ ? &*audits_ : nullptr; }
   // An audit has ended. The batch counts for its step now, or is to be taken back: then REQUIRES
   // that the caller begins a new generation, or evaluates again.

@@ -14,7 +14,7 @@ namespace dslide {
 struct RunTotals {
   TrainingStats work;
   TrainingStats work_before;  // those at the last evaluation of the held-out samples
-  uint64_t lease_bytes = 0;                         // of training leases, on the wire
+  uint64_t lease_bytes = 0;   // of training leases, on the wire
   std::optional<EvaluationResult> last_evaluation;  // on test samples
   std::optional<EvaluationResult> last_held_out;
   std::vector<std::string> choices;  // of settings, a line each with its figures

@@ -18,14 +18,14 @@ namespace {
 constexpr int64_t kLookMs = 100;     // between looks at all audits
 constexpr size_t kMostReason = 200;  // characters of a server's reason for an offence
 
-// Each time that a worker is waited for in vain costs audit patience; training a batch once more in
-// time makes up for an eighth of it.
+// A worker that does not train an audited batch in time is counted as having missed an audit; each
+// audited batch in time takes back an eighth of that.
 constexpr uint32_t kMissed = 8;
 constexpr uint32_t kMostMissed = 2 * kMissed;
 
-// Keys where there are some: whoever is waited for in vain could come again as another member. Of
-// evaluations, which wait for a short time, it is counted apart: a slow worker may still audit
-// training.
+// Missed audits are counted by key, if members have keys: a worker could join again as another
+// member. Evaluations wait for a short time, so theirs are counted apart: a slow worker may still
+// audit training.
 uint64_t VoterOf(Incarnation worker, const TrustPolicy::Run& run) {
   constexpr uint64_t kOfEvaluations = uint64_t{1} << 63;
   const uint64_t voter = run.inputs.keyed ? FingerprintOf(worker) : worker.value;
@@ -157,7 +157,7 @@ void TrustPolicy::NoteOffence(Incarnation worker, const std::string& reason, Evi
           true, accusers, run, now_ms);
 }
 
-// Also of one that has left: its key does not count any more.
+// A worker that has left is excluded, too: its key must not count any more.
 void TrustPolicy::Exclude(Incarnation worker, const std::string& why, bool and_its_key,
                           const std::vector<uint32_t>& accusers, const Run& run, int64_t now_ms) {
   if (and_its_key) run.out->Quarantine(worker, why, accusers);
@@ -179,8 +179,8 @@ void TrustPolicy::Exclude(Incarnation worker, const std::string& why, bool and_i
   run.cluster->Drop(*member, false, why, run.pass->Return(worker), now_ms, run.out);
 }
 
-// Tells the audits of the pass who takes part. Workers that were waited for in vain too often are
-// not asked any more. The cost is of all members.
+// Tells the audits of the pass which workers take part. Workers that missed too many audits take no
+// further part. The time grows with the number of members.
 void TrustPolicy::FollowMembers(const Run& run, bool if_changed) const {
   Audits* audits = run.pass->audits();
   if (audits == nullptr || !audits->active()) return;

@@ -1,4 +1,4 @@
-// Which workers the scheduler trusts, and what it does about those that lie (sections 15 and 16 of
+// Decides which workers the scheduler trusts, and excludes those that lie (sections 15 and 16 of
 // schema/PROTOCOL.md). It checks each report of a batch (report_check.h), has some batches trained
 // again (audits.h), judges the complaints of servers, and excludes workers (offences.h).
 //
@@ -35,7 +35,7 @@ struct TrustTotals {
 
 class TrustPolicy {
  public:
-  // What the policy reads and changes of the run in a call.
+  // The parts of the run that the policy reads and changes.
   struct Run {
     const RunContext& inputs;
     Cluster* cluster;
@@ -43,7 +43,7 @@ class TrustPolicy {
     Outbox* out;
     bool in_pass;  // no pass waits for a server
   };
-  // What the caller has to do.
+  // The next step, which the caller has to take.
   enum class Sequel {
     kNone,
     kProceed,        // batches may count for their steps now
@@ -108,7 +108,7 @@ class TrustPolicy {
   Offences offences_;
   Believed believed_;
   std::set<std::string> excluded_;  // names and peer ids, if without keys
-  // By key, or incarnation where there are none: how often audits have waited in vain.
+  // The audits that each key, or incarnation without keys, has missed.
   std::map<uint64_t, uint32_t> missed_;
   TrustTotals totals_;
   int64_t looked_ms_ = std::numeric_limits<int64_t>::min() / 2;  // at all audits

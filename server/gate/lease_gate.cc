@@ -10,8 +10,8 @@
 namespace dslide {
 namespace {
 
-// What a request says that its worker may do. Without training it may be of either kind: a worker
-// greets servers with the ticket of the batch that it trains.
+// A request's claim about its lease. A request without training may have a ticket of either kind: a
+// worker greets servers with the ticket of the batch that it trains.
 struct Claim {
   BatchId batch;
   const Bytes& ticket;

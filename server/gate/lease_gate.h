@@ -1,4 +1,4 @@
-// Who may begin a batch at this server: a worker with the scheduler's ticket for it. The reply to
+// Only a worker with the scheduler's ticket for a batch may begin it at this server. The reply to
 // the last request of a batch gets this server's receipt (common/run/lease_proofs.h). Nothing is
 // kept of requests without a ticket.
 //
