@@ -73,7 +73,7 @@ Status Serve(const ParsedArguments& arguments) {
   std::string why_no_disk;
   Result<RowDisk> row_disk = DiskForRows(*config, &why_no_disk);
   DSLIDE_RETURN_IF_ERROR(row_disk);
-  if (!why_no_disk.empty()) LogInfo({event::kNoDiskForRows, why_no_disk});
+  if (!why_no_disk.empty()) LogInfo({event::kNoDiskForRows, "no disk for rows: " + why_no_disk});
   options.row_disk = *std::move(row_disk);
   options.hook = config->checkpoint.shard_hook;
   const bool is_safe = options.scheduler.curve.has_value() ||

@@ -135,7 +135,7 @@ bool MayDrawMore(const Config& config) {
   const ModelConfig& model = config.model;
   return DrawsByMass(model) && model.loss == Loss::kSoftmax && model.sharing == Sharing::kBatch &&
          LearnsNeurons(model) && config.train.effort != Effort::kFast &&
-         !IsSynchronous(config.train);
+         !IsSynchronous(config.train) && kMostLateShare * model.labels > model.negatives;
 }
 
 // Nobody knows where a stream ends, so the rate stays. What is derived from the number of labels is

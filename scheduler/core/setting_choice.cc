@@ -64,30 +64,34 @@ void RaiseDropout(RunState* run, int64_t now_ms) {
   AddSettings({fmt::format("train.late_dropout={}", run->pass().counted().epoch)}, &run->inputs);
 }
 
-// The mass of a model that knows much is at few neurons, so its draws say less about the others.
-// More draws from the beginning on cost more and gain no more.
+// A model that has learned much puts its mass on few neurons, so the same number of draws says less
+// about the others.
 bool ShouldDrawMore(const RunState& run, const TrainingStats& epoch) {
   constexpr double kHighError = 0.08;
-  return !run.inputs.config.train.late_negatives && epoch.TailError() > kHighError;
+  const TrainConfig& train = run.inputs.config.train;
+  return !train.late_negatives && run.pass().counted().epoch < train.epochs &&
+         epoch.TailError() > kHighError;
 }
 
 void DrawMore(const TrainingStats& epoch, RunState* run, int64_t now_ms) {
   const ModelConfig& model = run->inputs.config.model;
-  Tell(fmt::format("batches draw up to {:.0f} times model.negatives ({}) from now on: the error of "
-                   "the softmax normaliser was {:.2f} in epoch {}",
-                   kLateNegatives, model.negatives, epoch.TailError(), run->pass().counted().epoch),
+  const double factor = std::min(kLateNegatives, kMostLateShare * model.labels / model.negatives);
+  Tell(fmt::format(
+           "batches draw {:.1f} times as many neurons (model.negatives = {}) from now on: the "
+           "error of the softmax normaliser was {:.2f} in epoch {}",
+           factor, model.negatives, epoch.TailError(), run->pass().counted().epoch),
        run, now_ms);
   AddSettings({fmt::format("train.late_negatives={}", run->pass().counted().epoch)}, &run->inputs);
 }
 
 // Whether the next epochs should be the cooldown: it gains what the rest of the schedule would.
-// No cooldown begins in the epoch in which dropout rises: its effect is not known yet.
+// No cooldown begins in the epoch in which dropout or negatives rise: the effect is not known yet.
 bool ShouldCoolDown(const RunState& run) {
   constexpr double kFlat = 0.015;
   const TrainConfig& train = run.inputs.config.train;
   const uint32_t done = run.pass().counted().epoch;
   return !train.cooldown_epochs && train.decay != Decay::kNone && train.late_dropout != done &&
-         2 * done >= ScheduledEpochs(train) &&
+         train.late_negatives != done && 2 * done >= ScheduledEpochs(train) &&
          done + HeldOutCurve::kCooldownEpochs < train.epochs && run.held_out.LastGain() < kFlat;
 }
 

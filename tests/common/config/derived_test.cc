@@ -309,13 +309,14 @@ TEST_CASE(
 }
 
 TEST_CASE("config: more negatives are left to the run where it draws some and measures them") {
-  const auto late = [](const std::string& text, uint32_t labels = 5000) {
+  const auto late = [](const std::string& text, uint32_t labels = 50'000) {
     Config config = Parsed(text);
     ResolveConfig(1000, labels, &config);
     return config.train.late_negatives;
   };
   CHECK(late("") == std::nullopt);
   CHECK(late("[train]\neffort = best\n") == std::nullopt);
+  CHECK(late("", 10'000) == 0);  // 2,500 are a quarter of them
   CHECK(late("", kMaxLabelsForAll) == 0);
   CHECK(late("[train]\neffort = fast\n") == 0);
   CHECK(late("[train]\nheldout = 0\n") == 0);
