@@ -27,7 +27,7 @@ struct ServerOptions {
   uint64_t memory_bytes = 0;  // for rows and tables
   uint64_t disk_bytes = 0;    // for checkpoints; 0: any
   RowDisk row_disk;
-  std::string hook;  // checkpoint.shard_hook; empty: none
+  std::string hook;  // checkpoint.shard_hook, or empty
 };
 
 // Runs until the scheduler ends the run or a signal comes. One thread owns all sockets.

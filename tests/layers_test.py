@@ -50,7 +50,7 @@ PURE = ["server/base", "server/gate", "server/migration", "server/core", "server
         "scheduler/checkpoints", "scheduler/plan", "scheduler/pass"]
 IMPURE = ["common/http", "common/net", "common/app"]
 
-# What names an optional mode in code, and the most folders that may do so.
+# The names of each optional mode in code, and the most folders that may use them.
 MODES = {
     "audits": (r"\b\w*[Aa]udit\w*", 9),
     "streams": (r"\b\w*(StreamFeeder|StreamSegment|StreamEnd|[Ss]egment\w*|open_vocabulary|[Gg]rowth"
@@ -83,20 +83,28 @@ def allowed_folders():
     return below
 
 
-def includes_of(root):
-    """(folder, included folder) -> 'file includes file' of the first such include."""
+def sources_of(root):
+    """The text of each source file, by name."""
     files = subprocess.check_output(
         ["git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.h", "*.cc"],
         text=True).split()
-    files = [name for name in files if os.path.exists(os.path.join(root, name))]
-    arrows = {}
+    sources = {}
     for name in files:
-        with open(os.path.join(root, name), encoding="utf-8") as source:
-            for included in re.findall(r'^#include "([^"]+)"', source.read(), re.MULTILINE):
-                folder, target = os.path.dirname(name), os.path.dirname(included)
-                if target and target != folder:
-                    arrows.setdefault((folder, target), f"{name} includes {included}")
-    return files, arrows
+        if os.path.exists(os.path.join(root, name)):
+            with open(os.path.join(root, name), encoding="utf-8") as source:
+                sources[name] = source.read()
+    return sources
+
+
+def includes_of(sources):
+    """(folder, included folder) -> 'file includes file' of the first such include."""
+    arrows = {}
+    for name, text in sources.items():
+        for included in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
+            folder, target = os.path.dirname(name), os.path.dirname(included)
+            if target and target != folder:
+                arrows.setdefault((folder, target), f"{name} includes {included}")
+    return arrows
 
 
 def circle_in(arrows):
@@ -125,13 +133,12 @@ def circle_in(arrows):
     return None
 
 
-def folders_of_modes(root, files):
+def folders_of_modes(sources):
     """mode -> the folders of the product whose code names it."""
     folders = collections.defaultdict(set)
-    for name in files:
+    for name, text in sources.items():
         if name.startswith(PRODUCT):
-            with open(os.path.join(root, name), encoding="utf-8") as source:
-                code = COMMENT.sub("", source.read())
+            code = COMMENT.sub("", text)
             for mode, (pattern, _) in MODES.items():
                 if re.search(pattern, code):
                     folders[mode].add(os.path.dirname(name))
@@ -139,7 +146,8 @@ def folders_of_modes(root, files):
 
 
 def complaints(root):
-    files, arrows = includes_of(root)
+    sources = sources_of(root)
+    arrows = includes_of(sources)
     below = allowed_folders()
     found = []
     for (folder, target), example in sorted(arrows.items()):
@@ -152,10 +160,10 @@ def complaints(root):
     circle = circle_in(arrows)
     if circle:
         found.append("a circle: " + " -> ".join(circle))
-    for folder, count in sorted(collections.Counter(map(os.path.dirname, files)).items()):
+    for folder, count in sorted(collections.Counter(map(os.path.dirname, sources)).items()):
         if count > MOST_FILES:
             found.append(f"{folder} has {count} source files, at most {MOST_FILES}: make rooms")
-    for mode, folders in folders_of_modes(root, files).items():
+    for mode, folders in folders_of_modes(sources).items():
         if len(folders) > MODES[mode][1]:
             found.append(f"{len(folders)} folders name {mode}, at most {MODES[mode][1]}: "
                          + ", ".join(sorted(folders)))

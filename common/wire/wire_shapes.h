@@ -20,7 +20,7 @@ inline void CheckTicket(const Bytes& ticket, WireReader* reader) {
   if (!ticket.empty()) reader->RequireSize("ticket", ticket.size(), std::tuple_size_v<Signature>);
 }
 
-// Of most messages: of a ticket only.
+// Most messages have nothing to check but a ticket.
 template <typename M>
 void CheckShape([[maybe_unused]] const M& m, [[maybe_unused]] WireReader* reader) {
   if constexpr (requires { m.ticket; }) CheckTicket(m.ticket, reader);

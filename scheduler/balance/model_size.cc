@@ -16,8 +16,8 @@ uint64_t VectorBytes(const Config& config, uint64_t width) {
   return width * (weight + moments * moment);
 }
 
-// Of the files on disk for all rows (server/rows/tier/row_log.h): sectors, a third more, and
-// the numbers of the rows.
+// The size of the files on disk for all rows (server/rows/tier/row_log.h): sectors, a third more,
+// and the numbers of the rows.
 uint64_t FileBytes(const Config& config) {
   constexpr uint64_t kSector = 512;
   const auto record = [&](uint64_t width) {

@@ -140,7 +140,7 @@ void Audits::Renew(int64_t now_ms) {
   }
 }
 
-// Of no worker, and where nothing has come: 0.
+// Returns 0 without a report of the worker.
 Audits::Sent Audits::SentBy(const Reports& reports, Incarnation worker) {
   const auto found = reports.sent.find(worker);
   return found == reports.sent.end() ? Sent() : found->second;

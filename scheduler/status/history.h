@@ -111,7 +111,7 @@ struct RunEvent {
 };
 // Adds the keys code, text and fields.
 void AddEvent(const RunEvent& event, nlohmann::ordered_json* json);
-// The same keys, after at_s.
+// An object with the key at_s and those of AddEvent().
 nlohmann::ordered_json EventJson(const RunEvent& event);
 
 // A server with slots was lost: training stopped until it or another had taken its place.

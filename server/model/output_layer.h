@@ -25,11 +25,11 @@ class OutputLayer {
   Layer& layer() { return rows_.layer; }
   const Layer& layer() const { return rows_.layer; }
   const EngineStats& stats() const { return stats_; }
-  // Null: the model has none (HasNeuronIndex).
+  // Null without an index (HasNeuronIndex).
   NeuronIndex* index() { return rows_.index ? &*rows_.index : nullptr; }
   const NeuronIndex* index() const { return rows_.index ? &*rows_.index : nullptr; }
   uint64_t MemoryBytes() const;
-  // What one neuron takes of it beside its row.
+  // The part of MemoryBytes() that one neuron takes beside its row.
   uint64_t IndexRowBytes() const;
 
   // Call when the slots of layer().map() changed.

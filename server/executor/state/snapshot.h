@@ -54,7 +54,7 @@ class Snapshot {
   std::string record_;
   Layer& input_;
   Layer& output_;
-  const NeuronIndex* index_;   // null: none
+  const NeuronIndex* index_;   // null: the model has no index
   BuiltCodes built_;           // by the index at the mark
   std::vector<SlotId> slots_;  // attached at the mark, ascending
   // The next row to write: `next_` or a later one of slot number `slot_` in `layer_`.

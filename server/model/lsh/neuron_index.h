@@ -82,7 +82,7 @@ class NeuronIndex {
   // From a checkpoint: LoadState() each row, then FinishLoad() with the records of all executors
   // that wrote them. Rows whose codes are by other functions are hashed. With `own`,
   // one of the records, the upkeep continues from its position; otherwise it begins again.
-  // LoadState() returns false for bytes that are no valid state.
+  // LoadState() returns false if the bytes are not valid.
   bool LoadState(uint32_t row, std::span<const uint8_t> state);
   Status FinishLoad(std::span<const Stored> records, const Stored* own);
   // Ends the loading. Returns the rows whose state is not the loaded one: the next checkpoint must
@@ -108,7 +108,7 @@ class NeuronIndex {
   const Kernels& kernels_;
   std::unique_ptr<LiveTables> tables_;  // never null
   HashChoice choice_;                   // of tables_
-  std::unique_ptr<LiveTables> next_;    // being built to replace tables_; null: none
+  std::unique_ptr<LiveTables> next_;    // being built to replace tables_, or null
   HashChoice next_choice_;
   uint32_t next_batches_ = 0;       // that next_ has followed so far
   std::unique_ptr<Loaded> loaded_;  // while rows are loaded, and until EndLoad()

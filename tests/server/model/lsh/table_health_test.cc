@@ -48,7 +48,7 @@ TEST_CASE("tables of neurons that differ are healthy, of parallel ones they are 
     const Heartbeat collapsed = Beat(hash, hash.k, 1, noise);
     CHECK(BetterTables(collapsed, hash, kHidden) == RebuildTables{1, hash.k + 1});
   }
-  // The rebuilt tables are no better.
+  // The rebuilt tables are as bad.
   Heartbeat again = Beat(hash, hash.k + 1, 1, 0.1f);
   again.hash_round = 1;
   CHECK(BetterTables(again, hash, kHidden) == RebuildTables{2, hash.k + 2});
