@@ -11,6 +11,7 @@
 #include "common/config/config.h"
 #include "common/config/config_keys.h"
 #include "common/config/limits.h"
+#include "common/config/schedule.h"
 #include "common/config/value_scale.h"
 
 namespace dslide {
@@ -135,7 +136,7 @@ bool MayDrawMore(const Config& config) {
   const ModelConfig& model = config.model;
   return DrawsByMass(model) && model.loss == Loss::kSoftmax && model.sharing == Sharing::kBatch &&
          LearnsNeurons(model) && config.train.effort != Effort::kFast &&
-         !IsSynchronous(config.train) && kMostLateShare * model.labels > model.negatives;
+         !IsSynchronous(config.train) && LateNegatives(model) > model.negatives;
 }
 
 // Nobody knows where a stream ends, so the rate stays. What is derived from the number of labels is
@@ -227,10 +228,10 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
                                   (config->text.format == TextFormat::kWords ? kWordRate : 1.0f);
   }
   const bool measured = config->train.heldout.value_or(1) > 0 || !config->train.dev.empty();
-  // The schedule of train.effort = best is known: gnd-text loses 0.4 points by dropout that rises
-  // after epoch 5 and an end after 8 of 12 epochs.
   std::optional<uint32_t>& late_negatives = config->train.late_negatives;
   if (!measured || !MayDrawMore(*config)) late_negatives = late_negatives.value_or(0);
+  // The schedule of train.effort = best is known: gnd-text loses 0.4 points by dropout that rises
+  // after epoch 5 and an end after 8 of 12 epochs.
   if (centroids || !measured || config->train.effort == Effort::kBest) {
     for (auto* decided : {&config->train.cooldown_epochs, &config->train.late_dropout}) {
       *decided = decided->value_or(0);

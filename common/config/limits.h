@@ -21,11 +21,6 @@ inline constexpr uint64_t kManySamples = 30'000;
 inline constexpr float kHighDropout = 0.5f;
 inline constexpr uint32_t kLeastUnitsForHighDropout = 128;
 
-// train.late_negatives: how many times model.negatives a batch draws then, and at most which share
-// of the labels.
-inline constexpr double kLateNegatives = 3;
-inline constexpr double kMostLateShare = 0.25;
-
 // train.epochs, of data that is no stream.
 inline constexpr uint32_t kMostEpochs = 1'000'000;
 

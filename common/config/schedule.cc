@@ -45,15 +45,6 @@ Place PlaceOf(const Config& config, uint64_t batch, uint64_t samples, bool learn
           LearningBatches(config, all, per_epoch)};
 }
 
-// Draws in the middle of the schedule.
-double MeanDraws(const Config& config, uint64_t epoch) {
-  const ModelConfig& model = config.model;
-  const uint32_t late = config.train.late_negatives.value_or(0);
-  if (late == 0 || epoch < late) return model.negatives;
-  const double most = std::max<double>(model.negatives, kMostLateShare * model.labels);
-  return std::min(kLateNegatives * model.negatives, most);
-}
-
 }  // namespace
 
 bool LearnsIn(const Config& config, uint64_t epoch) {
@@ -86,11 +77,18 @@ float DropoutIn(const TrainConfig& train, uint64_t epoch) {
   return late > 0 && epoch >= late ? kHighDropout : DropoutHidden(train);
 }
 
+double LateNegatives(const ModelConfig& model) {
+  const double most = std::max<double>(model.negatives, 0.25 * model.labels);
+  return std::min(3.0 * model.negatives, most);
+}
+
 uint32_t DrawsAt(const Config& config, uint64_t batch, uint64_t samples) {
   const auto [done, all] = PlaceOf(config, batch, samples, false);
   const double share = all == 0 ? 0 : std::min(1.0, done / static_cast<double>(all));
+  const uint64_t epoch = batch / std::max<uint64_t>(1, BatchesPerEpoch(config.train, samples));
+  const uint32_t late = config.train.late_negatives.value_or(0);
   const double mean =
-      MeanDraws(config, batch / std::max<uint64_t>(1, BatchesPerEpoch(config.train, samples)));
+      late > 0 && epoch >= late ? LateNegatives(config.model) : config.model.negatives;
   return std::max(1u, static_cast<uint32_t>(std::lround(mean * (1.5 - share))));
 }
 

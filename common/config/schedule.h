@@ -35,8 +35,12 @@ float DropoutIn(const TrainConfig& train, uint64_t epoch);
 
 // Neurons that a batch draws by their mass: 1.5 times model.negatives at the start of the schedule,
 // half of them at its end. While the model knows nothing, every neuron has to be told often that it
-// is wrong; later few are, and the masses tell which. After train.late_negatives epochs it draws
-// kLateNegatives times as many, at most kMostLateShare of the labels.
+// is wrong; later few are, and the masses tell which. After train.late_negatives epochs
+// LateNegatives() takes the place of model.negatives.
 uint32_t DrawsAt(const Config& config, uint64_t batch, uint64_t samples);
+
+// Three times model.negatives, at most a quarter of the labels, but never fewer than
+// model.negatives.
+double LateNegatives(const ModelConfig& model);
 
 }  // namespace dslide

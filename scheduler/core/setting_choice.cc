@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/config/limits.h"
+#include "common/config/schedule.h"
 #include "scheduler/base/events.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
@@ -75,7 +76,7 @@ bool ShouldDrawMore(const RunState& run, const TrainingStats& epoch) {
 
 void DrawMore(const TrainingStats& epoch, RunState* run, int64_t now_ms) {
   const ModelConfig& model = run->inputs.config.model;
-  const double factor = std::min(kLateNegatives, kMostLateShare * model.labels / model.negatives);
+  const double factor = LateNegatives(model) / model.negatives;
   Tell(fmt::format(
            "batches draw {:.1f} times as many neurons (model.negatives = {}) from now on: the "
            "error of the softmax normaliser was {:.2f} in epoch {}",
