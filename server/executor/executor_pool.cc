@@ -41,8 +41,8 @@ void ExecutorPool::Submit(uint64_t job_id, Job job) {
 void ExecutorPool::Submit(uint64_t job_id, ExecutorJob job) {
   const auto* request = std::get_if<RequestJob>(&job);
   std::shared_ptr<const Body> body = request == nullptr ? nullptr : request->body;
-  auto run = [this, job = std::move(job)](Executor& executor) {
-    return RunJob(job, plan_version_, &executor);
+  auto run = [this, job = std::make_shared<const ExecutorJob>(std::move(job))](Executor& executor) {
+    return RunJob(*job, plan_version_, &executor);
   };
   backlog_.Add({job_id, std::move(run), std::move(body)});
   Advance();
