@@ -264,7 +264,7 @@ class Starter {
     DSLIDE_RETURN_IF_ERROR(ForgetEarlierLedger());
     // Before the ledger, so that a run that can be resumed has a configuration.
     DSLIDE_RETURN_IF_ERROR(WriteWholeFile((root_ / "config.ini").string(),
-                                          FormatConfig(WithoutGrowth(inputs_.config))));
+                                          FormatConfig(WithNominalSizes(inputs_.config))));
     run_->endpoint->Keep();
     data.kept.Keep();
     if (data.stream) data.stream->made.Keep();

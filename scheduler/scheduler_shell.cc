@@ -412,7 +412,7 @@ void SchedulerShell::ForgetSegments() {
   for (const std::string& name : CompleteCheckpoints(run.checkpoint_directory)) {
     const Result<Manifest> manifest = ReadManifest(run.checkpoint_directory + "/" + name);
     if (!manifest.ok()) return;
-    if (oldest == 0) oldest = manifest->segment;
+    if (oldest == 0) oldest = manifest->shape_epoch;
     preprocessors.insert(manifest->preprocessor);
   }
   stream_->Forget(oldest, std::move(preprocessors));

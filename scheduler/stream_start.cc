@@ -32,12 +32,12 @@ bool HasSegment(const fs::path& directory, uint32_t number) {
 
 // 0: the stream has not been cut yet.
 Result<uint32_t> SegmentToGoOnWith(const fs::path& directory, const RunInputs& inputs) {
-  if (inputs.ledger.live) return inputs.ledger.plan.growth.segment;
+  if (inputs.ledger.live) return inputs.ledger.plan.shape.epoch;
   const Result<std::string> newest = FindCheckpoint(inputs.checkpoint_directory);
   if (newest.ok()) {
     const Result<Manifest> manifest = ReadManifest(*newest);
     DSLIDE_RETURN_IF_ERROR(manifest);
-    return manifest->segment;
+    return manifest->shape_epoch;
   }
   return HasSegment(directory, 1) ? 1u : 0u;
 }
@@ -92,7 +92,7 @@ std::optional<StreamSegment> FirstSegment(const fs::path& directory) {
   const Result<StoredSegment> stored = ReadSegment(directory.string(), 1);
   if (!stored.ok()) return std::nullopt;
   StreamSegment first;
-  first.growth = stored->growth;
+  first.shape = stored->shape;
   first.preprocessor = stored->checksum;
   return first;
 }
@@ -134,16 +134,16 @@ Result<StreamStart> Begin(StreamPlace place, uint32_t number, RunInputs* inputs,
     return BadInput("train.data: the stream has ended without a sample");
   }
   StreamFeeder::Fed* fed = &**awaited;
-  const Growth& growth = fed->segment.growth;
-  inputs->config = SizedBy(growth, std::move(inputs->config));
+  const ModelShape& shape = fed->segment.shape;
+  inputs->config = SizedBy(shape, std::move(inputs->config));
   inputs->preprocessor = fed->segment.preprocessor;
-  inputs->segment = growth.segment;
+  inputs->segment = shape.epoch;
   inputs->train = fed->segment.data.get();
   // A scheduler that was killed after the end has nothing to do but to say so.
   if (inputs->ledger.finished && !inputs->ledger.live && inputs->config.train.data == "-") {
     const auto more =
-        Await(feeder->get(), growth.segment + 1,
-              WaitingLine(growth.segment + 1, inputs->config.train), signals, &start.ends);
+        Await(feeder->get(), shape.epoch + 1, WaitingLine(shape.epoch + 1, inputs->config.train),
+              signals, &start.ends);
     DSLIDE_RETURN_IF_ERROR(more);
     start.finished = !more->has_value();
   }

@@ -53,8 +53,7 @@ IMPURE = ["common/http", "common/net", "common/app"]
 # The names of each optional mode in code, and the most folders that may use them.
 MODES = {
     "audits": (r"\b\w*[Aa]udit\w*", 9),
-    "streams": (r"\b\w*(StreamFeeder|StreamSegment|StreamEnd|[Ss]egment\w*|open_vocabulary|[Gg]rowth"
-                r"|_again|_gone)\w*", 28),
+    "streams": (r"\b\w*(StreamFeeder|StreamSegment|StreamEnd|[Ss]egment\w*|open_vocabulary)\w*", 11),
     "dense layers": (r"\b(\w*Dense(Layers|Weights|Copies|Rows|Gradients\w*)\w*|dense_\w*"
                      r"|wants_dense\w*)\b", 8),
     "disk tier": (r"\b\w*[Tt]ier\w*", 11),

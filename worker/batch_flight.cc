@@ -9,6 +9,7 @@
 #include "common/config/schedule.h"
 #include "common/config/value_scale.h"
 #include "common/math/kernels.h"
+#include "common/run/batch_number.h"
 #include "common/run/combine.h"
 #include "common/run/slot_plan.h"
 #include "common/wire/wire_arrays.h"
@@ -120,9 +121,8 @@ void BatchFlight::SplitOverServers(const LeaseBatch& batch) {
       const float scaled = values[j] / divisor;
       part.values.push_back(std::isfinite(scaled) ? scaled : values[j]);
     }
-    // The hidden bias is the row of feature D, present in every sample. Where D grows there is
-    // none.
-    if (!config_.train.open_vocabulary) {
+    // The hidden bias is the row of feature D, present in every sample; none where D changes.
+    if (HasFixedSizes(config_.train)) {
       SparseRows& bias_part = features_[owner(input, config_.model.features)];
       bias_part.ids.push_back(config_.model.features);
       bias_part.values.push_back(1.0f);
@@ -234,7 +234,7 @@ Status BatchFlight::CheckFinite() {
         !AreInRange(*next) || (stage_ == Stage::kEmbedPush && !AreInRange(dense_gradient_.data));
   }
   if (!diverged_ && (next == nullptr || AllFinite(*next)) && std::isfinite(figures)) return {};
-  return Failed(fmt::format("batch {}.{}.{}: {}", id().epoch, id().unit, id().index,
+  return Failed(fmt::format("{}: {}", NameOf(id()),
                             diverged_ ? "the dense layers give numbers that are out of range"
                                       : "the servers' replies add up to numbers that are not "
                                         "finite"));
@@ -296,11 +296,10 @@ Status BatchFlight::CheckShape(uint32_t server, const Body& reply) const {
   }
   if (good && IsInRange(reply)) return {};
   if (good) {
-    return Failed(fmt::format("batch {}.{}.{}: {} has numbers that no model gives", id().epoch,
-                              id().unit, id().index, BodyName(reply)));
+    return Failed(
+        fmt::format("{}: {} has numbers that no model gives", NameOf(id()), BodyName(reply)));
   }
-  return Failed(fmt::format("unexpected {} for batch {}.{}.{}", BodyName(reply), id().epoch,
-                            id().unit, id().index));
+  return Failed(fmt::format("unexpected {} for {}", BodyName(reply), NameOf(id())));
 }
 
 void BatchFlight::Advance() {
@@ -386,9 +385,8 @@ Status BatchFlight::TakeDense() {
   }
   LayerRows all = MergeRows(std::move(parts));
   if (all.ids.size() != DenseRowCount(model)) {
-    return Failed(fmt::format("batch {}.{}.{}: the servers have sent {} of {} rows of dense layers",
-                              id().epoch, id().unit, id().index, all.ids.size(),
-                              DenseRowCount(model)));
+    return Failed(fmt::format("{}: the servers have sent {} of {} rows of dense layers",
+                              NameOf(id()), all.ids.size(), DenseRowCount(model)));
   }
   dense_ = std::make_shared<const DenseWeights>(model, std::move(all.values));
   return {};

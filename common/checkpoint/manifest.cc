@@ -117,7 +117,7 @@ Status WriteManifest(const std::string& directory, const Manifest& manifest) {
       builder, kManifestFormat, manifest.run.value, manifest.name.c_str(), manifest.config.c_str(),
       manifest.epoch, manifest.batches, manifest.samples, manifest.train_samples, &done, &shards,
       manifest.ledger_position, manifest.slot_shard.empty() ? nullptr : &manifest.slot_shard,
-      manifest.train_checksum, manifest.preprocessor, manifest.segment, manifest.written_s,
+      manifest.train_checksum, manifest.preprocessor, manifest.shape_epoch, manifest.written_s,
       /*checksummed=*/true);
   wire::FinishManifestBuffer(builder, root);
 
@@ -169,7 +169,7 @@ Result<Manifest> ReadManifest(const std::string& directory) {
   manifest.ledger_position = stored.ledger_position();
   manifest.train_checksum = stored.train_checksum();
   manifest.preprocessor = stored.preprocessor();
-  manifest.segment = stored.segment();
+  manifest.shape_epoch = stored.shape_epoch();
   manifest.written_s = stored.written_s();
   if (stored.done() != nullptr) {
     for (const wire::DoneBatch* b : *stored.done())

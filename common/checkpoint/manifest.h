@@ -50,9 +50,8 @@ struct Manifest {
   std::vector<uint16_t> slot_shard;  // [slots] index into shards; empty: unknown
   uint64_t train_checksum = 0;       // of the training samples (common/data/checksum.h); 0: unknown
   uint64_t preprocessor = 0;  // checksum of its file (layout.h); 0: the model's samples are numbers
-  uint32_t segment =
-      0;  // of a stream, from 1, to whose vocabulary the model has grown; 0: no stream
-  uint64_t written_s = 0;  // seconds since 1970; 0: unknown
+  uint32_t shape_epoch = 0;   // ModelShape::epoch of the plan: from 1, unlike `epoch`
+  uint64_t written_s = 0;     // seconds since 1970; 0: unknown
 };
 
 // Writes `directory`/manifest: temporary file, fsync, rename, fsync of the directory.

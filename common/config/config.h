@@ -125,7 +125,7 @@ struct TrainConfig {
   uint32_t target_batch = 0;         // samples per step if staleness >= 0; 0: train.batch
   float audit = -1.0f;               // share of batches trained twice to compare; -1: by encryption
   uint32_t evaluate_samples = 4000;  // drawn at random after each epoch; all after the last
-  uint32_t epoch_samples = 0;        // no key: of the stream's segment in progress; 0: no stream
+  uint32_t epoch_samples = 0;        // no key: ModelShape::samples; 0: fixed sizes
 
   bool operator==(const TrainConfig&) const = default;
 };
@@ -332,14 +332,19 @@ inline float LabelSmoothing(const TrainConfig& train) {
 // Whether h is the sum of input rows as it is, without relu.
 inline bool IsLinear(const ModelConfig& model) { return model.activation == Activation::kLinear; }
 
-// Of a run with train.open_vocabulary, as far as it does not grow: what follows from the size of a
-// model must not depend on the beginning of the stream. Its segments are its epochs.
+// Of a run with train.open_vocabulary: what follows from the size of a model must not depend on the
+// beginning of the stream. Its segments are its epochs.
 constexpr uint32_t kOpenFeatures = 1u << 20;
 constexpr uint32_t kOpenLabels = 1u << 20;
 constexpr uint32_t kMostSegments = 1u << 31;  // one a second: 68 years
 
-// The configuration by which members know a run: that of a stream does not tell its present sizes.
-Config WithoutGrowth(Config config);
+// The configuration by which members know a run: without fixed sizes, those of the model are
+// kOpenFeatures and kOpenLabels.
+Config WithNominalSizes(Config config);
+
+// Whether the model has the same features and labels, and an epoch the same samples, from the
+// start of a run to its end.
+inline bool HasFixedSizes(const TrainConfig& train) { return !train.open_vocabulary; }
 
 // Whether the scheduler encrypts all traffic: with encryption = auto, where other machines reach
 // it.

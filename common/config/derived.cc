@@ -168,8 +168,8 @@ uint32_t BitsPerHash(const HashConfig& hash) {
   return static_cast<uint32_t>(std::bit_width(hash.bin) - 1);
 }
 
-Config WithoutGrowth(Config config) {
-  if (!config.train.open_vocabulary) return config;
+Config WithNominalSizes(Config config) {
+  if (HasFixedSizes(config.train)) return config;
   config.model.features = kOpenFeatures;
   config.model.labels = kOpenLabels;
   config.train.epoch_samples = 0;

@@ -1,9 +1,12 @@
-// The number of a batch within its pass over the data, and its place in a work unit:
+// The number of a batch within its pass over the data, its place in a work unit, and its name:
 //
 //   number = unit * train.unit_batches + index
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include "common/base/ids.h"
 
 namespace dslide {
 
@@ -19,5 +22,8 @@ inline UnitPlace PlaceInUnit(uint64_t number, uint32_t unit_batches) {
   return {static_cast<uint32_t>(number / unit_batches),
           static_cast<uint32_t>(number % unit_batches)};
 }
+
+// For messages: "batch 0.3.1" is batch 1 of unit 3 of epoch 0.
+std::string NameOf(const BatchId& batch);
 
 }  // namespace dslide

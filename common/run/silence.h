@@ -1,5 +1,5 @@
-// Neurons of labels that a stream has forgotten (train.open_vocabulary): no weights, and a bias
-// with which they have no share of any softmax. They are no labels until their ids go to others.
+// Neurons of removed labels (ModelShape), until their ids are recycled: no weights, and a bias that
+// keeps them out of the softmax.
 #pragma once
 
 namespace dslide {

@@ -11,19 +11,19 @@
 namespace dslide {
 namespace {
 
-// Why no scheduler sends this growth; "": one could.
-std::string WhyNoGrowth(const Growth& growth, const Config& config) {
-  if (config.train.open_vocabulary != (growth.segment > 0)) return "it does not fit the run";
+// Why no scheduler sends these sizes; "": one could.
+std::string WhyUnfit(const ModelShape& shape, const Config& config) {
+  if (HasFixedSizes(config.train) != (shape.epoch == 0)) return "it does not fit the run";
   const auto all_below = [](const std::vector<uint32_t>& ids, uint32_t bound) {
     return std::ranges::all_of(ids, [bound](uint32_t id) { return id < bound; });
   };
-  if (growth.segment == 0) return "";
-  if (growth.features == 0 || growth.labels == 0 || growth.features > kMostFeatures) {
-    return fmt::format("it has {} features and {} labels", growth.features, growth.labels);
+  if (shape.epoch == 0) return "";
+  if (shape.features == 0 || shape.labels == 0 || shape.features > kMostFeatures) {
+    return fmt::format("it has {} features and {} labels", shape.features, shape.labels);
   }
-  const bool known = all_below(growth.features_again, growth.features) &&
-                     all_below(growth.labels_again, growth.labels) &&
-                     all_below(growth.labels_gone, growth.labels);
+  const bool known = all_below(shape.recycled_features, shape.features) &&
+                     all_below(shape.recycled_labels, shape.labels) &&
+                     all_below(shape.removed_labels, shape.labels);
   return known ? "" : "it has ids that the model lacks";
 }
 
@@ -63,14 +63,14 @@ std::optional<uint32_t> IndexOf(const Plan& plan, Incarnation server) {
 }
 
 Result<Config> ConfigUnder(const Plan& plan, const Config& config) {
-  if (std::string why = WhyNoGrowth(plan.growth, config); !why.empty()) return BadInput(why);
-  if (plan.settings.empty()) return SizedBy(plan.growth, config);
+  if (std::string why = WhyUnfit(plan.shape, config); !why.empty()) return BadInput(why);
+  if (plan.settings.empty()) return SizedBy(plan.shape, config);
   Result<Config> chosen = LoadConfig("", plan.settings, config);
   DSLIDE_RETURN_IF_ERROR(chosen);
   if (const ConfigKey* key = FixedKeyThatDiffers(config, *chosen)) {
     return BadInput(fmt::format("{} cannot change", key->FullName()));
   }
-  return SizedBy(plan.growth, *std::move(chosen));
+  return SizedBy(plan.shape, *std::move(chosen));
 }
 
 }  // namespace dslide

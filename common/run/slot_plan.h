@@ -35,18 +35,18 @@ inline uint32_t GenerationOf(const Plan& plan) {
   return plan.generation == 0 ? plan.version : plan.generation;
 }
 
-// The configuration with the model's present sizes, if it grows.
-inline Config SizedBy(const Growth& growth, Config config) {
-  if (growth.segment == 0) return config;
-  config.model.features = growth.features;
-  config.model.labels = growth.labels;
-  config.train.epoch_samples = growth.samples;
+// The configuration with the sizes that the model has under a plan.
+inline Config SizedBy(const ModelShape& shape, Config config) {
+  if (shape.epoch == 0) return config;
+  config.model.features = shape.features;
+  config.model.labels = shape.labels;
+  config.train.epoch_samples = shape.samples;
   return config;
 }
 
 // The configuration of a member under a plan: `config`, which the member got when it joined, with
 // the plan's settings and the model's present sizes. Errors (kBadInput): a setting is not a value
-// of a key, or changes a key that --resume cannot change; the growth does not fit the run.
+// of a key, or changes a key that --resume cannot change; the shape does not fit the run.
 Result<Config> ConfigUnder(const Plan& plan, const Config& config);
 
 // Whether what was said under plan version `version` holds under `plan`: plans of one generation

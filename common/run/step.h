@@ -22,14 +22,14 @@ inline uint64_t BatchNumber(const BatchId& batch, const TrainConfig& train,
          NumberInPass(batch.unit, batch.index, train.unit_batches);
 }
 
-// Samples of the epoch in progress. The segments of a stream have numbers as if all were full; the
-// one in progress may have fewer samples.
+// Samples of the epoch in progress. Batches have numbers as if all epochs were full; without fixed
+// sizes the one in progress may have fewer samples.
 inline uint64_t SamplesNow(const TrainConfig& train, uint64_t train_samples) {
   return train.epoch_samples == 0 ? train_samples : train.epoch_samples;
 }
 
-// Samples of a batch; 0 if the run has no such batch. Of a stream: of a batch of the segment in
-// progress.
+// Samples of a batch; 0 if the run has no such batch. REQUIRES, without fixed sizes, a batch of the
+// epoch in progress.
 inline uint64_t SamplesOf(const BatchId& batch, const TrainConfig& train, uint64_t train_samples) {
   const uint64_t number = NumberInPass(batch.unit, batch.index, train.unit_batches);
   const uint64_t samples = SamplesNow(train, train_samples);

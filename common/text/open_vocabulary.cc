@@ -69,7 +69,7 @@ OpenNames::Change OpenNames::End(uint32_t segment, const Rules& rules) {
   if (known_.names.empty()) {
     known_ = {{0}, {0}, {0.0f}, {segment}, {""}};
     free_.push_back(0);
-    change.gone.push_back(0);
+    change.removed.push_back(0);
   }
   // After Admit(): an id rests for a segment before another name has it.
   if (rules.expire_segments > 0) Expire(segment, rules.expire_segments, &change);
@@ -109,7 +109,7 @@ void OpenNames::Admit(const Rules& rules, Change* change) {
   for (const uint64_t hash : hashes) {
     GiveId(hash, std::move(candidates_.extract(hash).mapped()), change);
   }
-  std::ranges::sort(change->again);
+  std::ranges::sort(change->recycled);
 }
 
 // How many of them, from the first on.
@@ -139,7 +139,7 @@ uint32_t OpenNames::GiveId(uint64_t hash, Candidate candidate, Change* change) {
   } else {
     id = free_.back();
     free_.pop_back();
-    change->again.push_back(id);
+    change->recycled.push_back(id);
     known_.hashes[id] = hash;
     known_.blocks[id] = candidate.block;
     known_.counts[id] = candidate.count;
@@ -159,9 +159,9 @@ void OpenNames::Expire(uint32_t segment, uint32_t expire_segments, Change* chang
     known_.counts[id] = 0;
     name_bytes_ -= known_.names[id].size();
     known_.names[id].clear();
-    change->gone.push_back(id);
+    change->removed.push_back(id);
   }
-  free_.insert(free_.end(), change->gone.begin(), change->gone.end());
+  free_.insert(free_.end(), change->removed.begin(), change->removed.end());
   std::ranges::sort(free_, std::greater<>());
   free_.erase(std::ranges::unique(free_).begin(), free_.end());
 }

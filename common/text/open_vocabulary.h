@@ -58,9 +58,9 @@ class OpenNames {
   };
   struct Change {
     uint32_t taken_up = 0;
-    uint32_t kept_out = 0;        // had enough samples, but there is no room
-    std::vector<uint32_t> again;  // of these, ids that another name had before; ascending
-    std::vector<uint32_t> gone;   // ids of names that are forgotten; ascending
+    uint32_t kept_out = 0;           // had enough samples, but there is no room
+    std::vector<uint32_t> recycled;  // of these, ids that another name had before; ascending
+    std::vector<uint32_t> removed;   // ids of names that are forgotten; ascending
   };
 
   OpenNames() = default;

@@ -136,17 +136,17 @@ struct PlanServer {
   Incarnation incarnation = {};
   bool operator==(const PlanServer&) const = default;
 };
-// How a model grows that takes up features and labels while it trains (train.open_vocabulary). Rows
-// that the model did not have begin as at the start of a run.
-struct Growth {
-  uint32_t segment = 0;   // of the stream, from 1, with whose samples training goes on; 0: none
-  uint32_t features = 0;  // of the model
+// The sizes of the model from an epoch on, where they change during training, and the ids that are
+// recycled or removed before that epoch. An id may be both.
+struct ModelShape {
+  uint32_t epoch = 0;  // 1 + BatchId::epoch; 0: the model has the configuration's sizes throughout
+  uint32_t features = 0;
   uint32_t labels = 0;
-  uint32_t samples = 0;                  // of the segment
-  std::vector<uint32_t> features_again;  // ids of another feature before: their rows begin anew
-  std::vector<uint32_t> labels_again;    // the same of labels
-  std::vector<uint32_t> labels_gone;     // labels that are forgotten: their neurons fall silent
-  bool operator==(const Growth&) const = default;
+  uint32_t samples = 0;                     // of the epoch
+  std::vector<uint32_t> recycled_features;  // ids that were another feature's: new initial rows
+  std::vector<uint32_t> recycled_labels;    // the same of labels
+  std::vector<uint32_t> removed_labels;     // see common/run/silence.h
+  bool operator==(const ModelShape&) const = default;
 };
 struct Plan {
   uint32_t version = 0;
@@ -154,7 +154,7 @@ struct Plan {
   std::vector<uint16_t> slot_owner;  // [V]
   std::string restore = {};          // checkpoint directory; empty: fresh from the seed
   uint32_t generation = 0;           // plans of one generation carry the same state on
-  Growth growth = {};
+  ModelShape shape = {};
   // "section.key=value": what the scheduler has chosen since the run began. Within a generation
   // only the schedule changes (common/config/schedule.h).
   std::vector<std::string> settings = {};

@@ -102,10 +102,10 @@ auto FieldsOf(Is<JoinReply> auto& m) {
 }
 auto FieldsOf(Is<PlanServer> auto& m) { return Fields(m.name, m.address, m.incarnation); }
 auto FieldsOf(Is<Plan> auto& m) {
-  auto& growth = m.growth;
-  return Fields(m.version, m.servers, m.slot_owner, m.restore, m.generation, growth.segment,
-                growth.features, growth.labels, growth.samples, growth.features_again,
-                growth.labels_again, growth.labels_gone, m.settings);
+  auto& shape = m.shape;
+  return Fields(m.version, m.servers, m.slot_owner, m.restore, m.generation, shape.epoch,
+                shape.features, shape.labels, shape.samples, shape.recycled_features,
+                shape.recycled_labels, shape.removed_labels, m.settings);
 }
 auto FieldsOf(Is<Ready> auto& m) {
   return Fields(m.plan_version, m.rows, m.memory_bytes, m.moved_bytes, m.stall_us, m.slot_bytes);

@@ -56,7 +56,7 @@ std::vector<uint64_t> SlotMemoryBytes(const Config& config) {
 }
 
 uint64_t WithDisk(const Config& config, uint64_t memory_bytes, uint64_t disk_bytes) {
-  if (config.train.open_vocabulary) return memory_bytes;  // the rows of a stream stay in memory
+  if (!HasFixedSizes(config.train)) return memory_bytes;  // then all rows stay in memory
   constexpr uint64_t kMost = 16;  // times the memory: with less of the rows in it training crawls
   constexpr uint64_t kDiskRow = 17;  // in memory of a row that may be on disk
   constexpr uint64_t kSpare = 8;     // executors have more or less than their share: an eighth

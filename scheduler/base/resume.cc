@@ -32,7 +32,7 @@ Status CheckSameSamples(const RunInputs& inputs, uint64_t checksum) {
 
 // `where`: the configuration `then` is stored.
 Status CheckSameKeys(const Config& now, const Config& then, const std::string& where) {
-  const ConfigKey* key = FixedKeyThatDiffers(WithoutGrowth(now), WithoutGrowth(then));
+  const ConfigKey* key = FixedKeyThatDiffers(WithNominalSizes(now), WithNominalSizes(then));
   if (key == nullptr) return {};
   const bool by_data = key->FullName() == "model.features" || key->FullName() == "model.labels";
   return BadInput(fmt::format("--resume: {} is {} but {} in {}; {}", key->FullName(),

@@ -32,7 +32,7 @@ struct RunContext {
   uint64_t preprocessor = 0;      // checksum of its file; 0: samples are numbers
   SchedulerKeys lease_keys = {};  // of this incarnation of the scheduler
   // Of a stream (train.open_vocabulary), whose segments are epochs: the number of the one that
-  // `train` is, from 1. `config` and `preprocessor` are those to which the model has grown.
+  // `train` is, from 1. `config` and `preprocessor` are those with which it is trained.
   uint32_t segment = 0;
   // The held-out samples are those of the file train.dev; without such a file, the samples of
   // `train` with these numbers, which ascend.
@@ -55,9 +55,9 @@ struct RunContext {
   uint64_t HeldOutSamples() const { return dev == nullptr ? held_out.size() : dev->size(); }
 };
 
-// A part of a stream, with what it makes of the model.
+// A part of a stream, and the model's sizes while it is trained.
 struct StreamSegment {
-  Growth growth;
+  ModelShape shape;
   std::shared_ptr<const Dataset> data;
   // Some of the samples, with all of their labels: the model is asked for them before it is trained
   // on the segment.

@@ -97,7 +97,7 @@ void Checkpointer::Begin(const RunContext& run, const Plan& plan, const Roster& 
   manifest.train_samples = run.EpochSamples();
   manifest.train_checksum = run.train_checksum;
   manifest.preprocessor = run.preprocessor;
-  manifest.segment = plan.growth.segment;
+  manifest.shape_epoch = plan.shape.epoch;
   manifest.ledger_position = out->ledger_entries();
   std::vector<uint16_t> shard_of;  // [plan.servers]
   std::vector<CheckpointRound::Server> servers;

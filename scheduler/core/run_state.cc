@@ -11,7 +11,8 @@ namespace {
 
 // Servers of an earlier life may hold its state, unless they would work by another configuration.
 bool ServersHoldState(const RunInputs& inputs) {
-  return inputs.ledger.live && inputs.ledger.run.config == FormatConfig(WithoutGrowth(inputs.base));
+  return inputs.ledger.live &&
+         inputs.ledger.run.config == FormatConfig(WithNominalSizes(inputs.base));
 }
 
 RunInputs WithChosenSettings(RunInputs inputs) {
@@ -56,7 +57,7 @@ RunState::RunState(RunInputs run_inputs, int64_t now_ms)
       out(inputs.ledger.entries) {
   WatchLosses(this);
   for (LedgerHeldOut& e : inputs.ledger.held_out) held_out.Add(e.epochs, std::move(e.ndcg));
-  const std::string config = FormatConfig(WithoutGrowth(inputs.base));
+  const std::string config = FormatConfig(WithNominalSizes(inputs.base));
   if (!inputs.ledger.opened || inputs.ledger.run.config != config) {
     out.Record(LedgerOpened{inputs.run, config, inputs.EpochSamples(), inputs.train_checksum,
                             inputs.open_keys});

@@ -226,7 +226,7 @@ void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
   run->cluster.seats.BeginGeneration(servers, std::move(slot_owner),
                                      run->checkpointer.newest_directory(), &run->cluster.roster,
                                      now_ms);
-  run->cluster.seats.SetGrowth(GrowthToRestore(run));
+  run->cluster.seats.SetShape(ShapeToRestore(run));
   run->cluster.seats.SetSettings(run->inputs.settings);
   for (const PlanServer& server : run->plan().servers)
     run->cluster.loads.WarmUp(server.incarnation);

@@ -15,16 +15,16 @@
 namespace dslide {
 namespace {
 
-// The model has grown to this segment, or is about to.
-void GrowTo(RunState* run, const Growth& growth, uint64_t preprocessor) {
-  run->inputs.config = SizedBy(growth, std::move(run->inputs.config));
+// The model has these sizes, or is about to have them.
+void ResizeTo(RunState* run, const ModelShape& shape, uint64_t preprocessor) {
+  run->inputs.config = SizedBy(shape, std::move(run->inputs.config));
   run->inputs.preprocessor = preprocessor;
 }
 
 // `train` is this segment from now on.
 void Load(RunState* run, StreamSegment segment) {
-  GrowTo(run, segment.growth, segment.preprocessor);
-  run->inputs.segment = segment.growth.segment;
+  ResizeTo(run, segment.shape, segment.preprocessor);
+  run->inputs.segment = segment.shape.epoch;
   run->inputs.train = segment.data.get();
   run->inputs.test = segment.unseen.get();
   run->inverse_propensities = InversePropensities();  // a segment does not tell what is rare
@@ -53,18 +53,18 @@ void BeginSegment(RunState* run, int64_t now_ms) {
   if (run->pass().complete()) Proceed(run, now_ms);
 }
 
-// The model grows to the segment that has come. Where it has done so already (all went back to a
-// checkpoint), servers learn how many samples the segment has: steps depend on it.
+// Gives the model the sizes of the segment that has come. Where it has them already (all went back
+// to a checkpoint), servers learn how many samples the segment has: steps depend on it.
 void SwitchToSegment(RunState* run, int64_t now_ms) {
   Plan next = run->plan();
   StreamSegment segment = *std::exchange(run->next_segment, std::nullopt);
-  if (next.growth.segment != segment.growth.segment) {
-    next.growth = segment.growth;
+  if (next.shape.epoch != segment.shape.epoch) {
+    next.shape = segment.shape;
     if (!segment.line.empty()) {
-      run->out.Notice({event::kSegmentBegun, segment.line, {{"segment", segment.growth.segment}}});
+      run->out.Notice({event::kSegmentBegun, segment.line, {{"segment", segment.shape.epoch}}});
     }
   } else {
-    next.growth.samples = segment.growth.samples;
+    next.shape.samples = segment.shape.samples;
   }
   run->generation.CancelChange(run->roster(), &run->out);
   Load(run, std::move(segment));
@@ -79,10 +79,10 @@ void TendStream(RunState* run, int64_t now_ms) {
     return;
   }
   const uint32_t wanted = run->pass().counted().epoch + 1;
-  if (run->next_segment && run->next_segment->growth.segment == wanted) {
+  if (run->next_segment && run->next_segment->shape.epoch == wanted) {
     if (run->MaySwitch()) SwitchToSegment(run, now_ms);
-  } else if (run->inputs.segment == wanted && run->plan().growth.segment == wanted &&
-             run->plan().growth.samples == run->inputs.train->size()) {
+  } else if (run->inputs.segment == wanted && run->plan().shape.epoch == wanted &&
+             run->plan().shape.samples == run->inputs.train->size()) {
     if (run->Settled()) BeginSegment(run, now_ms);
   } else if (std::exchange(run->segment_wanted, wanted) != wanted) {
     run->out.WantSegment(wanted);
@@ -107,26 +107,26 @@ void EndStream(RunState* run, StreamEnd end, int64_t now_ms) {
   Proceed(run, now_ms);
 }
 
-Growth GrowthToRestore(RunState* run) {
+ModelShape ShapeToRestore(RunState* run) {
   if (!run->inputs.is_stream()) return {};
   const auto& checkpoint = run->checkpointer.newest();
   if (!checkpoint) {
     DSLIDE_CHECK(run->inputs.first_segment);
     const StreamSegment& first = *run->inputs.first_segment;
-    GrowTo(run, first.growth, first.preprocessor);
-    return first.growth;
+    ResizeTo(run, first.shape, first.preprocessor);
+    return first.shape;
   }
   // Written by this program: it was read when the run began, or is of this life.
   const Result<Config> config = ParseStoredConfig(checkpoint->config, "a manifest");
   DSLIDE_CHECK(config.ok());
-  Growth growth;
-  growth.segment = checkpoint->segment;
-  growth.features = config->model.features;
-  growth.labels = config->model.labels;
+  ModelShape shape;
+  shape.epoch = checkpoint->shape_epoch;
+  shape.features = config->model.features;
+  shape.labels = config->model.labels;
   const auto& loaded = run->inputs.stream;
-  if (loaded && loaded->growth.segment == growth.segment) growth.samples = loaded->growth.samples;
-  GrowTo(run, growth, checkpoint->preprocessor);
-  return growth;
+  if (loaded && loaded->shape.epoch == shape.epoch) shape.samples = loaded->shape.samples;
+  ResizeTo(run, shape, checkpoint->preprocessor);
+  return shape;
 }
 
 }  // namespace dslide

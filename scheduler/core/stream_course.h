@@ -10,8 +10,8 @@
 
 namespace dslide {
 
-// Between two segments: asks for the next one, grows the model, begins the segment. Otherwise, and
-// without a stream: nothing.
+// Between two segments: asks for the next one, resizes the model, begins the segment. Does nothing
+// otherwise, or without a stream.
 void TendStream(RunState* run, int64_t now_ms);
 
 // A segment that was asked for. One that is not needed any more is dropped.
@@ -19,8 +19,8 @@ void TakeSegment(RunState* run, StreamSegment segment, int64_t now_ms);
 // Training ends with the segments that are done.
 void EndStream(RunState* run, StreamEnd end, int64_t now_ms);
 
-// To what the newest checkpoint has grown, or the model at the beginning; `inputs` follow. Without
-// a stream: nothing.
-Growth GrowthToRestore(RunState* run);
+// The shape of the newest checkpoint, or without one of the first segment, for which it changes
+// `inputs`. Without a stream: that of fixed sizes.
+ModelShape ShapeToRestore(RunState* run);
 
 }  // namespace dslide

@@ -69,14 +69,14 @@ Event Build(FlatBufferBuilder& to, const LedgerPlanned& e) {
   const auto list = to.CreateVector(servers);
   const auto owners = to.CreateVector(e.plan.slot_owner);
   const auto restore = StringOrNone(to, e.plan.restore);
-  const Growth& growth = e.plan.growth;
-  const auto features_again = NumbersOrNone(to, growth.features_again);
-  const auto labels_again = NumbersOrNone(to, growth.labels_again);
-  const auto labels_gone = NumbersOrNone(to, growth.labels_gone);
+  const ModelShape& shape = e.plan.shape;
+  const auto recycled_features = NumbersOrNone(to, shape.recycled_features);
+  const auto recycled_labels = NumbersOrNone(to, shape.recycled_labels);
+  const auto removed_labels = NumbersOrNone(to, shape.removed_labels);
   const auto settings = StringsOrNone(to, e.plan.settings);
   return ledger::CreatePlanned(to, e.plan.version, list, owners, restore, e.plan.generation,
-                               growth.segment, growth.features, growth.labels, growth.samples,
-                               features_again, labels_again, labels_gone, settings)
+                               shape.epoch, shape.features, shape.labels, shape.samples,
+                               recycled_features, recycled_labels, removed_labels, settings)
       .Union();
 }
 
@@ -136,13 +136,13 @@ LedgerEntry Read(const ledger::Planned& e) {
   plan.version = e.version();
   plan.restore = Text(e.restore());
   plan.generation = e.generation();
-  plan.growth = {e.segment(),
-                 e.features(),
-                 e.labels(),
-                 e.segment_samples(),
-                 Numbers(e.features_again()),
-                 Numbers(e.labels_again()),
-                 Numbers(e.labels_gone())};
+  plan.shape = {e.shape_epoch(),
+                e.features(),
+                e.labels(),
+                e.shape_samples(),
+                Numbers(e.recycled_features()),
+                Numbers(e.recycled_labels()),
+                Numbers(e.removed_labels())};
   plan.settings = Texts(e.settings());
   if (e.servers() != nullptr) {
     for (const ledger::Server* s : *e.servers()) {

@@ -41,15 +41,15 @@ Result<ManifestShard> DescribeShard(const fs::path& directory, const LedgerState
   return shard;
 }
 
-// Whether nothing counts but whole segments of a stream, all of whose steps the servers have
+// Whether nothing counts but whole epochs without fixed sizes, all of whose steps the servers have
 // committed. The last one may be short: then they stand before the first step of the next one until
 // that begins.
-bool AtEndOfSegment(const LedgerState& ledger, const TrainConfig& train, uint64_t committed) {
-  const Growth& growth = ledger.plan.growth;
-  if (growth.segment == 0 || growth.segment != ledger.epoch || !ledger.done.empty()) return false;
+bool AtEndOfEpoch(const LedgerState& ledger, const TrainConfig& train, uint64_t committed) {
+  const ModelShape& shape = ledger.plan.shape;
+  if (shape.epoch == 0 || shape.epoch != ledger.epoch || !ledger.done.empty()) return false;
   const uint64_t before =
       uint64_t{ledger.epoch - 1} * StepsPerEpoch(train, ledger.run.train_samples);
-  return committed == before + StepsPerEpoch(train, growth.samples);
+  return committed == before + StepsPerEpoch(train, shape.samples);
 }
 
 // The manifest without its shards; nullopt if the steps do not fit the ledger's epoch.
@@ -59,7 +59,7 @@ std::optional<Manifest> AccountOf(const LedgerState& ledger, const Config& confi
   manifest.preprocessor = preprocessor;
   manifest.run = ledger.run.run;
   manifest.config = FormatConfig(config);
-  manifest.segment = ledger.plan.growth.segment;
+  manifest.shape_epoch = ledger.plan.shape.epoch;
   manifest.epoch = ledger.epoch;
   manifest.train_samples = ledger.run.train_samples;
   manifest.ledger_position = ledger.entries;
@@ -69,7 +69,7 @@ std::optional<Manifest> AccountOf(const LedgerState& ledger, const Config& confi
   if (IsSynchronous(config.train)) {
     const uint64_t samples = ledger.run.train_samples;
     const uint64_t first = ledger.epoch * StepsPerEpoch(config.train, samples);
-    if (committed < first && !AtEndOfSegment(ledger, config.train, committed)) return std::nullopt;
+    if (committed < first && !AtEndOfEpoch(ledger, config.train, committed)) return std::nullopt;
     std::erase_if(manifest.done, [&](const DoneBatch& b) {
       const BatchId batch{ledger.epoch, b.unit, b.index};
       if (StepOf(batch, config.train, samples) < committed) return false;

@@ -34,10 +34,10 @@ class DriftAlarm {
   static constexpr size_t kMostContributors = 65536;  // whose lowest loss is remembered
 
   // Whether a rising loss means that the model becomes worse. Epochs that form centroids have other
-  // losses than those that learn, the sigmoid loss has no scale, and that of a stream rises with
-  // new labels. In synchronous training audits find what gradients are wrong.
+  // losses than those that learn, the sigmoid loss has no scale, and new labels raise the loss. In
+  // synchronous training audits find what gradients are wrong.
   static bool Watches(const Config& config) {
-    return !config.train.open_vocabulary && !IsSynchronous(config.train) &&
+    return HasFixedSizes(config.train) && !IsSynchronous(config.train) &&
            LearnsNeurons(config.model) && config.model.loss == Loss::kSoftmax;
   }
 

@@ -376,7 +376,7 @@ CountedWork Pass::WorkToSave(const RunContext& run) const {
 
 void Pass::CheckInvariants(const RunContext& run) const {
   DSLIDE_CHECK(!book_ || (begun_ && order_));
-  // The segment of a stream that is in progress may have to come again.
+  // The samples of a stream's epoch in progress may have to come again.
   const bool waits = run.is_stream() && !book_;
   DSLIDE_CHECK(!begun_ || counted_.done.empty() || training_complete_ || waits);
   DSLIDE_CHECK(!evaluation_ || (book_ && !steps_));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/nearest.h"
+#include "common/run/batch_number.h"
 #include "common/run/lease_proofs.h"
 #include "common/run/slot_plan.h"
 #include "common/run/slot_rows.h"
@@ -45,11 +46,6 @@ std::vector<Audits::Server> Witnesses(const TrustPolicy::Run& run) {
     servers.push_back({plan.servers[i].incarnation, output[i], input[i]});
   }
   return servers;
-}
-
-// "batch 0.3.1": of epoch 0, unit 3.
-std::string NameOf(const BatchId& batch) {
-  return fmt::format("batch {}.{}.{}", batch.epoch, batch.unit, batch.index);
 }
 
 // The accusers on which a quarantine rests, in brackets; without accusers "".

@@ -174,7 +174,7 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     member.draining = true;
     if (join.plan_version < seats.plan().version) out->Send(member, seats.plan());
   }
-  JoinReply reply{member.name, FormatConfig(WithoutGrowth(run.base)), run.EpochSamples(),
+  JoinReply reply{member.name, FormatConfig(WithNominalSizes(run.base)), run.EpochSamples(),
                   run.train_checksum};
   if (is_server) run.lease_keys.Of(incarnation).PutInto(&reply);
   out->Reply(member, message, std::move(reply));

@@ -185,8 +185,8 @@ std::optional<PlanSwitchReport> PlanChange::OnReady(const Ready& ready, const Pl
   if (!roster.AllReady()) return std::nullopt;
   const PlanSwitchReport complete = report;
   switch_.reset();
-  // A stream has a plan for each segment, most of which move nothing.
-  if (plan.growth.segment == 0 || complete.slots > 0) out->Notice(SwitchEvent(plan, complete));
+  // Without fixed sizes each epoch has a plan, and most of them move nothing.
+  if (plan.shape.epoch == 0 || complete.slots > 0) out->Notice(SwitchEvent(plan, complete));
   return complete;
 }
 

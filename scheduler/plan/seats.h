@@ -71,8 +71,8 @@ class Seats {
   // A plan by which the servers go back to the checkpoint in the directory `restore`.
   void BeginGeneration(const std::vector<SeatedServer>& servers, std::vector<uint16_t> slot_owner,
                        const std::string& restore, Roster* roster, int64_t now_ms);
-  // What the model of the new generation has grown to. Call it before the plan is sent.
-  void SetGrowth(Growth growth) { plan_.growth = std::move(growth); }
+  // The sizes of the model of the new generation. Call it before the plan is sent.
+  void SetShape(ModelShape shape) { plan_.shape = std::move(shape); }
   // The settings that the run has chosen. Call it before the plan is sent.
   void SetSettings(Overrides settings) { plan_.settings = std::move(settings); }
   // The next plan of this generation: recorded, and sent to all.

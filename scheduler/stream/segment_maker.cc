@@ -158,21 +158,20 @@ Result<std::optional<SegmentMaker::Made>> SegmentMaker::MakeNext(bool ended) {
       Encode(cut.records, std::make_shared<const Preprocessor>(vocabulary_.MakePreprocessor()));
   last_.number++;
   last_.samples = static_cast<uint32_t>(cut.records.size());
-  last_.growth = GrowthBy(change, vocabulary_, cut.records.size());
+  last_.shape = ShapeAfter(change, vocabulary_, cut.records.size());
   last_.checksum = ChecksumOf(made.preprocessor.get());
-  made.segment.growth = last_.growth;
+  made.segment.shape = last_.shape;
   made.segment.preprocessor = last_.checksum;
   made.segment.line = LineOf(cut, change);
   if (last_.number == 1) made.notes = NotesOf(cut.look, cut.records);
   return std::optional(std::move(made));
 }
 
-Growth SegmentMaker::GrowthBy(const OpenVocabulary::Change& change,
-                              const OpenVocabulary& vocabulary, size_t samples) {
-  return {vocabulary.segment(),       vocabulary.features().size(),
-          vocabulary.labels().size(), static_cast<uint32_t>(samples),
-          change.features.again,      change.labels.again,
-          change.labels.gone};
+ModelShape SegmentMaker::ShapeAfter(const OpenVocabulary::Change& change,
+                                    const OpenVocabulary& vocabulary, size_t samples) {
+  return {vocabulary.segment(),           vocabulary.features().size(), vocabulary.labels().size(),
+          static_cast<uint32_t>(samples), change.features.recycled,     change.labels.recycled,
+          change.labels.removed};
 }
 
 bool SegmentMaker::TakeAgain(const StoredSegment& stored, std::string_view bytes,
@@ -180,7 +179,7 @@ bool SegmentMaker::TakeAgain(const StoredSegment& stored, std::string_view bytes
   const Cut cut = Parse(RulesOf(stored.format, vocabulary->config()), {stored.begin, 0}, bytes,
                         stored.samples, true);
   const OpenVocabulary::Change change = vocabulary->Take(cut.records, stored.rules);
-  return GrowthBy(change, *vocabulary, cut.records.size()) == stored.growth;
+  return ShapeAfter(change, *vocabulary, cut.records.size()) == stored.shape;
 }
 
 SegmentMaker::Made SegmentMaker::MakeAgain(const StoredSegment& stored,
@@ -190,7 +189,7 @@ SegmentMaker::Made SegmentMaker::MakeAgain(const StoredSegment& stored,
                         stored.samples, true);
   Made made =
       Encode(cut.records, std::make_shared<const Preprocessor>(vocabulary.MakePreprocessor()));
-  made.segment.growth = stored.growth;
+  made.segment.shape = stored.shape;
   made.segment.preprocessor = stored.checksum;
   made.segment.line =
       fmt::format("segment {} as before: {}", stored.number, Plural(cut.records.size(), "sample"));
@@ -222,8 +221,8 @@ std::string SegmentMaker::LineOf(const Cut& cut, const OpenVocabulary::Change& c
   std::string line = fmt::format("segment {}: {}; labels {} (+{} -{}), features {} (+{} -{})",
                                  last_.number, Plural(cut.records.size(), "sample"),
                                  vocabulary_.labels().in_use(), change.labels.taken_up,
-                                 change.labels.gone.size(), vocabulary_.features().in_use(),
-                                 change.features.taken_up, change.features.gone.size());
+                                 change.labels.removed.size(), vocabulary_.features().in_use(),
+                                 change.features.taken_up, change.features.removed.size());
   if (kept_out_ > 0) {
     line += fmt::format("; no room for {} (train.vocabulary_mb)", Plural(kept_out_, "more name"));
   }

@@ -64,8 +64,8 @@ class SegmentMaker {
   // The segment as it was. `bytes`: of the stream, as `stored` says.
   static Made MakeAgain(const StoredSegment& stored, const OpenVocabulary& vocabulary,
                         std::string_view bytes);
-  // `vocabulary` is that of the segment before; it becomes that of this one. False: the model does
-  // not grow by it as it did.
+  // `vocabulary` is that of the segment before; it becomes that of this one. False: the model's
+  // sizes are not those that it had.
   [[nodiscard]] static bool TakeAgain(const StoredSegment& stored, std::string_view bytes,
                                       OpenVocabulary* vocabulary);
 
@@ -91,8 +91,8 @@ class SegmentMaker {
   Status FindFormat(bool ended);
   std::string LineOf(const Cut& cut, const OpenVocabulary::Change& change) const;
 
-  static Growth GrowthBy(const OpenVocabulary::Change& change, const OpenVocabulary& vocabulary,
-                         size_t samples);
+  static ModelShape ShapeAfter(const OpenVocabulary::Change& change,
+                               const OpenVocabulary& vocabulary, size_t samples);
 
   TrainConfig train_;
   OpenVocabulary::Limit limit_;

@@ -97,19 +97,19 @@ Result<uint64_t> WriteSegment(const std::string& directory, const StoredSegment&
     labels = Build(builder, segment.vocabulary->labels);
     new_labels = Build(builder, segment.vocabulary->new_labels);
   }
-  const auto features_again = builder.CreateVector(segment.growth.features_again);
-  const auto labels_again = builder.CreateVector(segment.growth.labels_again);
-  const auto labels_gone = builder.CreateVector(segment.growth.labels_gone);
+  const auto recycled_features = builder.CreateVector(segment.shape.recycled_features);
+  const auto recycled_labels = builder.CreateVector(segment.shape.recycled_labels);
+  const auto removed_labels = builder.CreateVector(segment.shape.removed_labels);
   wire::FinishVocabularyBuffer(
       builder, wire::CreateVocabulary(
                    builder, kFormat, segment.number, static_cast<uint8_t>(segment.format),
                    segment.begin, segment.end, segment.samples, segment.lines,
                    segment.vocabulary ? segment.vocabulary->counted : 0, features, new_features,
-                   labels, new_labels, features_again, labels_again, labels_gone, segment.checksum,
-                   segment.growth.features, segment.growth.labels, segment.rules.admit_count,
-                   segment.rules.expire_segments, segment.rules.limit.bytes,
-                   segment.rules.limit.feature_bytes, segment.rules.limit.label_bytes,
-                   segment.rules.fades_candidates));
+                   labels, new_labels, recycled_features, recycled_labels, removed_labels,
+                   segment.checksum, segment.shape.features, segment.shape.labels,
+                   segment.rules.admit_count, segment.rules.expire_segments,
+                   segment.rules.limit.bytes, segment.rules.limit.feature_bytes,
+                   segment.rules.limit.label_bytes, segment.rules.fades_candidates));
   DSLIDE_RETURN_IF_ERROR(WriteWholeFile(
       fmt::format("{}/{}", directory, SegmentName(segment.number)),
       {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()}));
@@ -164,13 +164,13 @@ Result<StoredSegment> ReadSegment(const std::string& directory, uint32_t number,
                    {stored.limit_bytes(), stored.feature_bytes(), stored.label_bytes()},
                    stored.fades_candidates()};
   const bool first_format = stored.format() == 1;
-  segment.growth = {number,
-                    first_format ? stored.features()->hashes()->size() : stored.num_features(),
-                    first_format ? stored.labels()->hashes()->size() : stored.num_labels(),
-                    segment.samples,
-                    Numbers(stored.features_again()),
-                    Numbers(stored.labels_again()),
-                    Numbers(stored.labels_gone())};
+  segment.shape = {number,
+                   first_format ? stored.features()->hashes()->size() : stored.num_features(),
+                   first_format ? stored.labels()->hashes()->size() : stored.num_labels(),
+                   segment.samples,
+                   Numbers(stored.recycled_features()),
+                   Numbers(stored.recycled_labels()),
+                   Numbers(stored.removed_labels())};
   return segment;
 }
 

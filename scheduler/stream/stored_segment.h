@@ -22,7 +22,7 @@ struct StoredSegment {
   uint64_t end = 0;
   uint64_t lines = 0;                // of the stream, up to `end`
   uint32_t samples = 0;              // of the segment
-  Growth growth = {};                // of the model, from the segment before
+  ModelShape shape = {};             // of the model while the segment is trained
   uint64_t checksum = 0;             // of the preprocessor's file
   OpenVocabulary::Rules rules = {};  // by which names were taken up
   // None: it is that of the segment before, after the lines of this one (SegmentShelf).

@@ -181,7 +181,7 @@ Result<std::optional<StreamFeeder::Delivery>> StreamFeeder::Worker::Deliver(uint
     if (made->has_value()) ahead_ = std::move(**made);
   }
   if (wanted == 0) return std::optional<Delivery>();
-  if (ahead_ && ahead_->segment.growth.segment == wanted) {
+  if (ahead_ && ahead_->segment.shape.epoch == wanted) {
     last_ = ahead_->preprocessor;
     return std::optional<Delivery>(*std::exchange(ahead_, std::nullopt));
   }

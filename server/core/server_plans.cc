@@ -150,8 +150,8 @@ void ServerCore::LoadPlan(const Plan& plan, const Config& config, uint32_t index
   load.batch_bytes =
       std::max(std::max(kLeastBatchBytes, identity_.memory_bytes / 4) / load.slots.size(),
                kBatchesBeside * MostBytesOfBatch(config));
-  // The rows of a model that grows are all in memory.
-  if (!identity_.disk.directory.empty() && !config.train.open_vocabulary) {
+  // Without fixed sizes all rows stay in memory.
+  if (!identity_.disk.directory.empty() && HasFixedSizes(config.train)) {
     load.row_bytes = identity_.memory_bytes;
     load.disk = identity_.disk;
   }

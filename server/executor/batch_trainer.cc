@@ -12,6 +12,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/plural.h"
 #include "common/base/random.h"
+#include "common/run/batch_number.h"
 #include "server/executor/batches/not_yet_applied.h"
 
 namespace dslide {
@@ -23,8 +24,8 @@ constexpr uint64_t kDrawStream = 0xd2;
 ErrorReply Refuse(std::string text) { return {ErrorCode::kRefused, std::move(text)}; }
 
 ErrorReply UnknownBatch(const BatchId& b) {
-  return {ErrorCode::kUnknownBatch, fmt::format("no batch {}.{}.{} of this sender is at that stage",
-                                                b.epoch, b.unit, b.index)};
+  return {ErrorCode::kUnknownBatch,
+          fmt::format("no {} of this sender is at that stage", NameOf(b))};
 }
 
 }  // namespace
@@ -52,12 +53,11 @@ bool BatchTrainer::IsCommitted(const BatchId& batch) const {
 std::string BatchTrainer::WhyNotOpen(const BatchId& id, uint32_t samples) const {
   const uint64_t in_run = SamplesOf(id, config_.train, train_samples_);
   if (in_run == 0) {
-    return fmt::format("the run has no batch {}.{}.{}", id.epoch, id.unit, id.index);
+    return fmt::format("the run has no {}", NameOf(id));
   }
   if (!synchronous()) return "";
   if (samples != in_run) {
-    return fmt::format("batch {}.{}.{} has {}, not {}", id.epoch, id.unit, id.index,
-                       Plural(in_run, "sample"), samples);
+    return fmt::format("{} has {}, not {}", NameOf(id), Plural(in_run, "sample"), samples);
   }
   return steps_.WhyNotOpen(id);
 }
@@ -346,10 +346,10 @@ Body BatchTrainer::Commit(const CommitSteps& request) {
   const bool rows = rows_.input.layer().map().size() + rows_.output.layer().map().size() > 0;
   if (!rows) steps_.Clear();
   if (!committed() || !rows) SetCommitted(std::max(request.committed, committed().value_or(0)));
-  // Of a short segment of a stream there are fewer steps than numbers.
-  const bool at_segment = config_.train.open_vocabulary &&
-                          request.committed % StepsPerEpoch(config_.train, train_samples_) == 0;
-  if (at_segment && !steps_.holds()) {
+  // Step numbers count each epoch as full: after a short one some are left out.
+  const bool epoch_begins = !HasFixedSizes(config_.train) &&
+                            request.committed % StepsPerEpoch(config_.train, train_samples_) == 0;
+  if (epoch_begins && !steps_.holds()) {
     SetCommitted(std::max(request.committed, committed().value_or(0)));
   }
   while (*committed() < request.committed) {

@@ -247,9 +247,9 @@ Result<Attached> Executor::DoSlotJob(const SlotJob& job) {
       exchange_.Discard(job.slots);
       break;
     case SlotJob::Kind::kSwitchPlan:
-      if (job.growth) {            // first: slots that leave take their new rows along
+      if (job.shape) {             // first: slots that leave take their new rows along
         exchange_.ForgetCopies();  // of as many rows as there were
-        Grow(*job.growth);
+        Resize(*job.shape);
       }
       if (job.config) config_ = *job.config;
       SwitchPlan(job.slots);
@@ -272,14 +272,14 @@ void Executor::SwitchPlan(std::span<const SlotId> slots) {
   if (exchange_.Depart(slots, committed())) PassFailpoint(Failpoint::kServerPlanSwitched);
 }
 
-void Executor::Grow(const Growth& growth) {
+void Executor::Resize(const ModelShape& shape) {
   DropWork();
-  input_.Grow(config_, growth);
-  output_.Grow(config_, growth);
-  config_ = SizedBy(growth, std::move(config_));
+  input_.Resize(config_, shape);
+  output_.Resize(config_, shape);
+  config_ = SizedBy(shape, std::move(config_));
   if (!synchronous()) return;
-  // All steps of the segments before are committed; of a short one there were fewer than numbers.
-  const uint64_t first = (growth.segment - 1) * StepsPerEpoch(config_.train, train_samples_);
+  // Step numbers count each epoch as full: after a short one some are left out.
+  const uint64_t first = (shape.epoch - 1) * StepsPerEpoch(config_.train, train_samples_);
   trainer_.SetCommitted(std::max(first, committed().value_or(0)));
 }
 

@@ -140,7 +140,7 @@ class Executor {
 
   Result<Attached> DoSlotJob(const SlotJob& job);
   void SwitchPlan(std::span<const SlotId> slots);
-  void Grow(const Growth& growth);
+  void Resize(const ModelShape& shape);
   Result<Attached> Attach(std::span<const SlotId> slots);
   void DropWork();
 

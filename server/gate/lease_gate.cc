@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "common/run/batch_number.h"
 #include "common/run/lease_proofs.h"
 #include "common/run/slot_plan.h"
 #include "common/run/slot_rows.h"
@@ -45,8 +46,7 @@ std::string WhyRefused(Incarnation worker, const Claim& claim, const ServerSeat&
   if (claim.Fits(seat.keys->tickets, worker)) return "";
   out->NoteOffence(Offence{worker.value, claim.batch, "sent a ticket that does not fit its batch",
                            claim.ticket});
-  return fmt::format("the ticket is not of batch {}.{}.{} and this worker", claim.batch.epoch,
-                     claim.batch.unit, claim.batch.index);
+  return fmt::format("the ticket is not of {} and this worker", NameOf(claim.batch));
 }
 
 }  // namespace

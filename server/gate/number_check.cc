@@ -8,6 +8,7 @@
 
 #include "common/config/limits.h"
 #include "common/math/kernels.h"
+#include "common/run/batch_number.h"
 #include "common/run/combine.h"
 #include "server/base/events.h"
 #include "server/gate/request_bytes.h"
@@ -231,8 +232,7 @@ std::string NumberCheck::Judge(NormBound* bound, const char* what, Incarnation s
                                        what, norm, *most)
                          : fmt::format("{}: numbers are out of range", what);
   out->Warn({event::kNumbersRefused,
-             fmt::format("the worker {:016x}, batch {}.{}.{}: {}", sender.value, batch.epoch,
-                         batch.unit, batch.index, why),
+             fmt::format("the worker {:016x}, {}: {}", sender.value, NameOf(batch), why),
              {{"worker", fmt::format("{:016x}", sender.value)}}});
   return why;
 }

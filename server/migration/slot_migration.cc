@@ -138,9 +138,9 @@ void SlotMigration::BeginSwitch(const Plan& before, const std::vector<SlotId>& h
     leaving_[slot] = {owner.incarnation, seat.plan.version};
   }
   SlotJob job{SlotJob::Kind::kSwitchPlan, leaving};
-  const Growth &now = seat.plan.growth, &then = before.growth;
-  if (now.segment > then.segment || now.samples != then.samples) {
-    job.growth = std::make_shared<const Growth>(seat.plan.growth);
+  const ModelShape &now = seat.plan.shape, &then = before.shape;
+  if (now.epoch > then.epoch || now.samples != then.samples) {
+    job.shape = std::make_shared<const ModelShape>(seat.plan.shape);
   }
   if (seat.plan.settings != before.settings) job.config = std::make_shared<Config>(seat.config);
   out->Submit(std::move(job));

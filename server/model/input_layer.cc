@@ -39,7 +39,7 @@ void InputLayer::Initialise(const Config& config) {
   });
 }
 
-void InputLayer::Grow(const Config& config, const Growth& growth) {
+void InputLayer::Resize(const Config& config, const ModelShape& shape) {
   DSLIDE_CHECK(dense_.empty());
   const auto draw = [&](uint32_t id) {
     const uint32_t row = layer_.map().Local(id);
@@ -47,10 +47,10 @@ void InputLayer::Grow(const Config& config, const Growth& growth) {
     layer_.BeginAnew(row, config.common.seed, config.model.input_init);
   };
   const uint32_t before = bias_id_;
-  bias_id_ = std::max(before, growth.features);
+  bias_id_ = std::max(before, shape.features);
   layer_.Widen(uint64_t{bias_id_} + 1);
   for (uint32_t id = before; id < bias_id_; ++id) draw(id);
-  for (const uint32_t id : growth.features_again) draw(id);
+  for (const uint32_t id : shape.recycled_features) draw(id);
   FollowMap();
 }
 

@@ -31,9 +31,9 @@ class InputLayer {
   const Layer& layer() const { return layer_; }
   // Call when layer().map() changed.
   void FollowMap() { numbers_.Grow(layer_.map().rows()); }
-  // The model has more features, whose rows are drawn; those of growth.features_again begin anew.
+  // The model has more features. Their rows, and those of recycled features, are drawn.
   // REQUIRES no dense layers and no snapshot in progress.
-  void Grow(const Config& config, const Growth& growth);
+  void Resize(const Config& config, const ModelShape& shape);
   const EngineStats& stats() const { return stats_; }
 
   // partial[i] = sum over the features f of sample i that live here of x_if * E_f. Fills *batch

@@ -40,7 +40,7 @@ void OutputLayer::FollowMap() {
   if (importance_) importance_->FollowMap();
 }
 
-void OutputLayer::Grow(const Config& config, const Growth& growth) {
+void OutputLayer::Resize(const Config& config, const ModelShape& shape) {
   DSLIDE_CHECK(!rows_.index);
   Layer& layer = rows_.layer;
   const uint32_t before = layer.map().total();
@@ -59,15 +59,15 @@ void OutputLayer::Grow(const Config& config, const Growth& growth) {
       layer.BeginAs(row, as);
     }
   };
-  for (const uint32_t id : growth.labels_gone) {
+  for (const uint32_t id : shape.removed_labels) {
     const uint32_t row = layer.map().Local(id);
     if (row != SlotMap::kNone) layer.Silence(row);
   }
-  layer.Widen(std::max(before, growth.labels));
+  layer.Widen(std::max(before, shape.labels));
   for (uint32_t id = before; id < layer.map().total(); ++id) draw(id);
-  for (const uint32_t id : growth.labels_again) draw(id);
+  for (const uint32_t id : shape.recycled_labels) draw(id);
   builder_.FollowMap();
-  if (importance_) importance_->FollowGrowth();
+  if (importance_) importance_->FollowResize();
 }
 
 ActiveReply OutputLayer::Query(const ActiveQuery& query, const Draws& draws, OutputBatch* batch) {

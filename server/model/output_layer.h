@@ -34,10 +34,10 @@ class OutputLayer {
 
   // Call when the slots of layer().map() changed.
   void FollowMap();
-  // The model has more labels. Their neurons begin as a typical one of their slot, or are drawn
-  // where none has learned, and so are those of growth.labels_again. Those of labels_gone fall
-  // silent. REQUIRES no index and no snapshot in progress.
-  void Grow(const Config& config, const Growth& growth);
+  // The model has more labels. The neurons of new and recycled labels begin as a typical one of
+  // their slot, or are drawn where none has learned; neurons of removed labels fall silent.
+  // REQUIRES no index and no snapshot in progress.
+  void Resize(const Config& config, const ModelShape& shape);
 
   // Chooses the active set and computes logits and local softmax statistics (or sigmoid losses).
   // Does not change the model.

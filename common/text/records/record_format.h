@@ -17,7 +17,7 @@
 
 namespace dslide {
 
-// Segments of streams store the number (schema/vocabulary.fbs).
+// The numbers are stored (schema/vocabulary.fbs).
 enum class RecordFormat { kJsonLines, kFastText, kTsv, kPlainText, kCsv };
 
 // "JSON lines", ...

@@ -27,8 +27,8 @@ struct SlotJob {
   std::vector<SlotId> slots;
   uint32_t executor = 0;                           // kReserve: its local index
   std::shared_ptr<const SlotRows> rows = nullptr;  // kPut
-  std::shared_ptr<const Growth> growth =
-      nullptr;  // kSwitchPlan: the model grows; null: it does not
+  // kSwitchPlan: the sizes of the model from now on; null: as before
+  std::shared_ptr<const ModelShape> shape = nullptr;
   std::shared_ptr<const Config> config =
       nullptr;  // kSwitchPlan: of the run from now on; null: as before
 };

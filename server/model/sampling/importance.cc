@@ -72,7 +72,7 @@ void ImportanceBuckets::FollowMap() {
   }
 }
 
-void ImportanceBuckets::FollowGrowth() {
+void ImportanceBuckets::FollowResize() {
   class_.Grow(layer_.map().rows());
   place_.Grow(layer_.map().rows());
   FollowLoad();

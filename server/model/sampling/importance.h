@@ -51,7 +51,7 @@ class ImportanceBuckets {
   // Call when rows were loaded.
   void FollowLoad();
   // Call when the layer has more ids.
-  void FollowGrowth();
+  void FollowResize();
   // Call when the mass of a row changed.
   void FollowMass(uint32_t row);
   // Prefetches what FollowMass() looks at.

@@ -500,7 +500,7 @@ TEST_CASE("config: what members know of a stream does not depend on how far it h
   grown.model.features = 12;
   grown.model.labels = 3;
   grown.train.epoch_samples = 7;
-  CHECK(WithoutGrowth(grown) == config);
+  CHECK(WithNominalSizes(grown) == config);
   CHECK(config.model.active == ActiveSet::kMass);
   CHECK(config.train.decay == Decay::kNone);
   CHECK(*ParseStoredConfig(FormatConfig(config), "config.ini") == config);

@@ -38,16 +38,16 @@ TEST_CASE("slot plan: no scheduler chooses what cannot change, or is no value") 
   CHECK(why("nothing").find("nothing") != std::string::npos);
 }
 
-TEST_CASE("slot plan: growth fits the run") {
+TEST_CASE("slot plan: sizes fit the run") {
   Config config;
   Plan plan;
-  plan.growth.segment = 1;
+  plan.shape.epoch = 1;
   CHECK(ConfigUnder(plan, config).error().message == "it does not fit the run");
   config.train.open_vocabulary = true;
   CHECK(ConfigUnder(plan, config).error().message == "it has 0 features and 0 labels");
-  plan.growth = {1, 20, 10, 5, {}, {}, {10}};
+  plan.shape = {1, 20, 10, 5, {}, {}, {10}};
   CHECK(ConfigUnder(plan, config).error().message == "it has ids that the model lacks");
-  plan.growth.labels_gone = {9};
+  plan.shape.removed_labels = {9};
   const Config grown = Ok(ConfigUnder(plan, config));
   CHECK(grown.model.features == 20);
   CHECK(grown.model.labels == 10);

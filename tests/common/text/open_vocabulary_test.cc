@@ -47,7 +47,7 @@ TEST_CASE("open vocabulary: names are taken up when enough samples have had them
   CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"a"});
   CHECK(vocabulary.features().stored().names == std::vector<std::string>{"red"});
   CHECK(change.labels.taken_up == 1);
-  CHECK(change.labels.again.empty());
+  CHECK(change.labels.recycled.empty());
   // "b" and "boat" have had one sample before; a sample counts once however often it has a word.
   change = vocabulary.Take(Records({{"boat blue blue", "b c"}}), rules);
   CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"a", "b"});
@@ -74,13 +74,13 @@ TEST_CASE("open vocabulary: names that do not come back go, and their ids are us
   const OpenVocabulary::Rules rules{1, 2};
   vocabulary.Take(Records({{"red", "a"}, {"blue", "b"}}), rules);
   OpenVocabulary::Change change = vocabulary.Take(Records({{"red", "a"}}), rules);
-  CHECK(change.labels.gone.empty());
+  CHECK(change.labels.removed.empty());
   // The second segment without "b". Its id rests for this one.
   change = vocabulary.Take(Records({{"red", "a c"}}), rules);
-  CHECK(change.labels.gone == std::vector<uint32_t>{1});
-  CHECK(change.labels.again.empty());
+  CHECK(change.labels.removed == std::vector<uint32_t>{1});
+  CHECK(change.labels.recycled.empty());
   CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"a", "", "c"});
-  CHECK(change.features.gone.size() == 1);
+  CHECK(change.features.removed.size() == 1);
   CHECK(vocabulary.labels().in_use() == 2);
   const Preprocessor without = vocabulary.MakePreprocessor();
   CHECK(without.num_labels() == 3);
@@ -90,8 +90,8 @@ TEST_CASE("open vocabulary: names that do not come back go, and their ids are us
   CHECK(encoder.Encode(Records({{"blue", ""}})[0]).features.empty());
 
   change = vocabulary.Take(Records({{"green", "b"}}), rules);
-  CHECK(change.labels.again == std::vector<uint32_t>{1});
-  CHECK(change.features.again.size() == 1);
+  CHECK(change.labels.recycled == std::vector<uint32_t>{1});
+  CHECK(change.features.recycled.size() == 1);
   CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"a", "b", "c"});
   CHECK(*vocabulary.MakePreprocessor().LabelId("b") == 1);
 }
@@ -157,10 +157,10 @@ TEST_CASE("open vocabulary: names that there is no room for wait until others ar
   change = vocabulary.Take(Records({{"red", "b c"}}), RoomFor(3, 2));
   CHECK(change.labels.kept_out == 1);
   change = vocabulary.Take(Records({{"red", "b c"}}), RoomFor(3, 2));
-  CHECK(change.labels.gone == std::vector<uint32_t>{0});
+  CHECK(change.labels.removed == std::vector<uint32_t>{0});
   change = vocabulary.Take(Records({{"red", "b c"}}), RoomFor(3, 2));
   CHECK(change.labels.kept_out == 0);
-  CHECK(change.labels.again == std::vector<uint32_t>{0});
+  CHECK(change.labels.recycled == std::vector<uint32_t>{0});
   CHECK(LabelsOf(vocabulary) == std::vector<std::string>{"c", "b"});
   // With more room, or less than it takes already, nobody is put out.
   change = vocabulary.Take(Records({{"red blue", "b c d"}}), RoomFor(8));
@@ -236,9 +236,9 @@ TEST_CASE("open vocabulary: what was stored goes on as if nothing had been, with
     const OpenVocabulary::Change expected = whole.Take(records, rules);
     OpenVocabulary resumed(Words(), stored);
     const OpenVocabulary::Change change = resumed.Take(records, rules);
-    CHECK(change.labels.gone == expected.labels.gone);
-    CHECK(change.labels.again == expected.labels.again);
-    CHECK(change.features.again == expected.features.again);
+    CHECK(change.labels.removed == expected.labels.removed);
+    CHECK(change.labels.recycled == expected.labels.recycled);
+    CHECK(change.features.recycled == expected.features.recycled);
     stored = resumed.Save();
     REQUIRE(stored == whole.Save());
     CHECK(resumed.MakePreprocessor().ToBytes() == whole.MakePreprocessor().ToBytes());

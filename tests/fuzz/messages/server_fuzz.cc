@@ -110,8 +110,8 @@ class Server {
   void Work(uint64_t job_id, const ExecutorJob& job) {
     if (std::holds_alternative<MarkJob>(job)) return;  // there is no store
     if (const auto* slots = std::get_if<std::shared_ptr<const SlotJob>>(&job)) {
-      const Growth* growth = (*slots)->growth.get();
-      left_ |= growth != nullptr && std::max(growth->features, growth->labels) > kLargest;
+      const ModelShape* shape = (*slots)->shape.get();
+      left_ |= shape != nullptr && std::max(shape->features, shape->labels) > kLargest;
     }
     for (uint32_t i = 0; i < executors_.size() && !left_; ++i) {
       JobReply reply = RunJob(job, core_.plan_version(), executors_[i].get());

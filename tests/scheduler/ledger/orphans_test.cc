@@ -120,10 +120,10 @@ LedgerState StreamState() {
   config.cluster.slots = 8;
   ResolveConfig(kOpenFeatures, kOpenLabels, &config);
   LedgerState state;
-  state.Apply(LedgerOpened{{7}, FormatConfig(WithoutGrowth(config)), 50, 0});
+  state.Apply(LedgerOpened{{7}, FormatConfig(WithNominalSizes(config)), 50, 0});
   state.Apply(LedgerRestored{});
   Plan plan = EqualPlan(3, 8, {{"a", "tcp://a", {1}}});
-  plan.growth = {2, 20, 10, 18, {}, {}, {}};
+  plan.shape = {2, 20, 10, 18, {}, {}, {}};
   state.Apply(LedgerPlanned{plan});
   for (uint32_t n = 0; n < 13; ++n) state.Apply(LedgerCounted{{0, n, 0}, n < 12 ? 4u : 2u, "w"});
   state.Apply(LedgerEpochDone{1});
@@ -143,7 +143,7 @@ TEST_CASE("orphans: between two segments of a stream servers stand at the end of
   Write(directory.path() + "/orphan-3-18/shard-3-0/1.sst");
   REQUIRE(AdoptOrphans(state, directory.path(), 5).ok());
   const auto manifest = Ok(ReadManifest(directory.path() + "/step-000000000018"));
-  CHECK(manifest.segment == 2);
+  CHECK(manifest.shape_epoch == 2);
   CHECK(manifest.epoch == 2);
   CHECK(manifest.batches == 18);
   CHECK(manifest.samples == 68);

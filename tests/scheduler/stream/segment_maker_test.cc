@@ -62,14 +62,14 @@ TEST_CASE("segments: a segment has at most so many samples, and every line is in
   for (const size_t samples : {4, 4, 2}) {
     const SegmentMaker::Made made = Next(&maker);
     CHECK(made.segment.data->size() == samples);
-    CHECK(made.segment.growth.samples == samples);
+    CHECK(made.segment.shape.samples == samples);
     CHECK(maker.stored().begin == end);
     end = maker.end();
   }
   CHECK(end == all.size());
   CHECK(maker.number() == 3);
   CHECK(maker.stored().lines == 10);
-  CHECK(maker.stored().growth.labels == 10);
+  CHECK(maker.stored().shape.labels == 10);
 }
 
 TEST_CASE("segments: a line without its end waits for it, or is the last one") {
@@ -96,7 +96,7 @@ TEST_CASE("segments: lines that are no records are left out, and the first is na
   CHECK(maker.TakeLeftOut().empty());
   CHECK(maker.number() == 1);
   maker.Add(Line("word", "a"));
-  CHECK(Next(&maker).segment.growth.segment == 2);
+  CHECK(Next(&maker).segment.shape.epoch == 2);
 }
 
 TEST_CASE("segments: a stream of no known format is an error") {
@@ -143,7 +143,7 @@ TEST_CASE("segments: a byte order mark is no part of the stream's first line, an
   twice.Add(mark + mark + Line("word", "a"));
   CHECK_FALSE(twice.MakeNext(false).ok());
   later.Add("__label__a word\n" + mark + "__label__b word\n");
-  CHECK(Next(&later).segment.growth.labels == 1);  // the mark is a part of the word
+  CHECK(Next(&later).segment.shape.labels == 1);  // the mark is a part of the word
 }
 
 TEST_CASE("segments: a sample in eight is asked before it is trained, with all of its labels") {
@@ -156,7 +156,7 @@ TEST_CASE("segments: a sample in eight is asked before it is trained, with all o
   CHECK((*made.segment.unseen)[0].labels[0] == 1);  // beyond those of the model
   CHECK((*made.segment.unseen)[1].labels[0] == 0);
   CHECK((*made.segment.data)[7].labels.empty());
-  CHECK(made.segment.growth.labels == 1);
+  CHECK(made.segment.shape.labels == 1);
 }
 
 TEST_CASE("segments: what is stored gives the same samples and goes on with the same ids") {
@@ -174,12 +174,12 @@ TEST_CASE("segments: what is stored gives the same samples and goes on with the 
     const SegmentMaker::Made made = Next(&maker);
     REQUIRE(WriteSegment(directory.path(), Whole(maker)).ok());
     const StoredSegment stored = Ok(ReadSegment(directory.path(), number, true));
-    CHECK(stored.growth == made.segment.growth);
+    CHECK(stored.shape == made.segment.shape);
     const SegmentMaker::Made again =
         SegmentMaker::MakeAgain(stored, OpenVocabulary(Text(), *stored.vocabulary),
                                 all.substr(stored.begin, stored.end - stored.begin));
     CHECK(again.preprocessor->ToBytes() == made.preprocessor->ToBytes());
-    CHECK(again.segment.growth == made.segment.growth);
+    CHECK(again.segment.shape == made.segment.shape);
     CHECK(again.segment.preprocessor == made.segment.preprocessor);
     REQUIRE(again.segment.data->size() == made.segment.data->size());
     for (size_t i = 0; i < again.segment.data->size(); ++i) {
@@ -197,7 +197,7 @@ TEST_CASE("segments: what is stored gives the same samples and goes on with the 
     whole.Add(all);
     for (uint32_t n = 0; n < number; ++n) (void)Next(&whole);
     CHECK(next.preprocessor->ToBytes() == Next(&whole).preprocessor->ToBytes());
-    CHECK(resumed.stored().growth == whole.stored().growth);
+    CHECK(resumed.stored().shape == whole.stored().shape);
     CHECK(resumed.end() == whole.end());
   }
 }
@@ -209,8 +209,8 @@ TEST_CASE("segments: names that there is no room for are counted in the line") {
   maker.Add(Line("word", "a") + Line("word", "b") + Line("word", "c") + Line("word", "d") +
             Line("word", "e"));
   const SegmentMaker::Made made = Next(&maker);
-  CHECK(made.segment.growth.labels == 4);
-  CHECK(made.segment.growth.features == 1);
+  CHECK(made.segment.shape.labels == 4);
+  CHECK(made.segment.shape.features == 1);
   CHECK(maker.kept_out() == 1);
   CHECK(made.segment.line.ends_with("; no room for 1 more name (train.vocabulary_mb)"));
 }
@@ -262,7 +262,7 @@ TEST_CASE("segments: a file of format 1 is read, one of a later format is refuse
   REQUIRE_MESSAGE(stored.ok(), (stored.ok() ? "" : stored.error().message));
   CHECK(stored->has_vocabulary);
   CHECK(*stored->vocabulary == *before.vocabulary);
-  CHECK(stored->growth == before.growth);
+  CHECK(stored->shape == before.shape);
   const std::string path = directory.path() + "/" + SegmentName(1);
   REQUIRE(WriteSegment(directory.path(), Whole(maker)).ok());
   std::string bytes = Ok(ReadWholeFile(path));
@@ -282,7 +282,7 @@ TEST_CASE("segments: the bytes of a file without its vocabulary") {
   segment.end = 9;
   segment.lines = 4;
   segment.samples = 2;
-  segment.growth = {3, 6, 7, 2, {1}, {2}, {3}};
+  segment.shape = {3, 6, 7, 2, {1}, {2}, {3}};
   segment.checksum = 8;
   uint64_t checksum = 10787902065571396723u;
   SUBCASE("as before counts of candidates fell") {
@@ -297,7 +297,7 @@ TEST_CASE("segments: the bytes of a file without its vocabulary") {
   const StoredSegment read = Ok(ReadSegment(directory.path(), 3, true));
   CHECK(!read.has_vocabulary);
   CHECK(!read.vocabulary);
-  CHECK(read.growth == segment.growth);
+  CHECK(read.shape == segment.shape);
   CHECK(read.rules == segment.rules);
   CHECK(read.begin == 5);
   CHECK(read.end == 9);

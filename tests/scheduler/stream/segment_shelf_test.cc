@@ -160,7 +160,7 @@ TEST_CASE("segment shelf: lines that give something else are an error that names
   stream.Make(3);
   StoredSegment changed = stream.shelf->Read(2).ok() ? *stream.shelf->Read(2) : StoredSegment();
   REQUIRE(!changed.has_vocabulary);
-  changed.growth.labels++;
+  changed.shape.labels++;
   REQUIRE(WriteSegment(stream.directory.path(), changed).ok());
   const auto vocabulary = stream.shelf->VocabularyOf(3, *stream.spool);
   REQUIRE(!vocabulary.ok());
@@ -169,7 +169,7 @@ TEST_CASE("segment shelf: lines that give something else are an error that names
   CHECK(stream.shelf->VocabularyOf(1, *stream.spool).ok());
 
   // As sizes may be, while names and weights are not.
-  changed.growth.labels--;
+  changed.shape.labels--;
   changed.checksum++;
   REQUIRE(WriteSegment(stream.directory.path(), changed).ok());
   fs::remove(stream.directory.path() + "/" + SegmentName(3));

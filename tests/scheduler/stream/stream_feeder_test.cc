@@ -77,7 +77,7 @@ StreamFeeder::Fed Next(StreamFeeder* feeder, uint32_t number) {
   StreamFeeder::Delivery delivery = Await(feeder, number);
   REQUIRE(std::holds_alternative<StreamFeeder::Fed>(delivery));
   StreamFeeder::Fed fed = std::get<StreamFeeder::Fed>(std::move(delivery));
-  CHECK(fed.segment.growth.segment == number);
+  CHECK(fed.segment.shape.epoch == number);
   return fed;
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("stream feeder: its descriptor is readable while what was wanted is th
   REQUIRE(IsReadable(feeder->fd(), kDeadlineMs));
   const auto delivery = feeder->Take();
   REQUIRE(delivery.has_value());
-  CHECK(std::get<StreamFeeder::Fed>(*delivery).segment.growth.segment == 2);
+  CHECK(std::get<StreamFeeder::Fed>(*delivery).segment.shape.epoch == 2);
   CHECK(!IsReadable(feeder->fd(), 0));
   CHECK(!feeder->Take());
 }
@@ -205,7 +205,7 @@ TEST_CASE("stream feeder: a disk that is full for a moment holds the stream up, 
   run.Append(9);
   const StreamFeeder::Fed fed = Next(feeder.get(), 2);
   CHECK(fed.segment.data->size() == 10);
-  CHECK(fed.segment.growth.labels == 20);
+  CHECK(fed.segment.shape.labels == 20);
 }
 
 TEST_CASE("stream feeder: preprocessors go without a checkpoint, segments with one") {

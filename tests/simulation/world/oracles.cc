@@ -1,5 +1,6 @@
 #include "tests/simulation/world/oracles.h"
 
+#include "common/run/batch_number.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
 #include "server/executor/state/executor_record.h"
@@ -114,12 +115,11 @@ void Oracles::Planned(const Plan& plan) {
 
 void Oracles::Counted(const BatchId& batch, Incarnation worker, uint32_t plan_version) {
   if (plan_version > plan_version_ || plan_version < generation_) {
-    Violated(fmt::format("batch {}.{}.{} of plan {} counted under plan {}", batch.epoch, batch.unit,
-                         batch.index, plan_version, plan_version_));
+    Violated(fmt::format("{} of plan {} counted under plan {}", NameOf(batch), plan_version,
+                         plan_version_));
   }
   if (fenced_.contains(worker)) {
-    Violated(fmt::format("batch {}.{}.{} of a worker that was taken for dead counted", batch.epoch,
-                         batch.unit, batch.index));
+    Violated(fmt::format("{} of a worker that was taken for dead counted", NameOf(batch)));
   }
 }
 

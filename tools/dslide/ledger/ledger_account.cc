@@ -72,9 +72,9 @@ void LedgerAccount::AddSegment(uint32_t number, uint64_t samples) {
 }
 
 Status LedgerAccount::Take(const LedgerPlanned& entry) {
-  const Growth& growth = entry.plan.growth;
-  if (growth.segment > 0 && growth.samples > 0) AddSegment(growth.segment, growth.samples);
-  if (growth.segment == 0) {
+  const ModelShape& shape = entry.plan.shape;
+  if (shape.epoch > 0 && shape.samples > 0) AddSegment(shape.epoch, shape.samples);
+  if (shape.epoch == 0) {
     Result<Config> config = ConfigUnder(entry.plan, opened_config_);
     if (!config.ok()) {
       return BadInput(fmt::format("entry {}: {}", entries_, config.error().message));

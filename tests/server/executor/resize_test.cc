@@ -7,7 +7,7 @@
 #include "tests/server/support/local_cluster.h"
 #include "tests/server/support/slot_move.h"
 
-namespace dslide::growth_test {
+namespace dslide::resize_test {
 namespace {
 
 constexpr uint32_t kFeatures = 40, kLabels = 60, kHidden = 16, kBatch = 8;
@@ -25,18 +25,18 @@ Config StreamConfig(ActiveSet active, OptimizerKind optimizer = OptimizerKind::k
   return config;
 }
 
-Growth GrowthTo(uint32_t segment, uint32_t features, uint32_t labels) {
-  Growth growth;
-  growth.segment = segment;
-  growth.features = features;
-  growth.labels = labels;
-  growth.samples = kSegment;
-  return growth;
+ModelShape ShapeOf(uint32_t epoch, uint32_t features, uint32_t labels) {
+  ModelShape shape;
+  shape.epoch = epoch;
+  shape.features = features;
+  shape.labels = labels;
+  shape.samples = kSegment;
+  return shape;
 }
 
-void Grow(LocalCluster* cluster, const Growth& growth) {
+void Resize(LocalCluster* cluster, const ModelShape& shape) {
   SlotJob job{SlotJob::Kind::kSwitchPlan, {}};
-  job.growth = std::make_shared<const Growth>(growth);
+  job.shape = std::make_shared<const ModelShape>(shape);
   REQUIRE(DoAll(cluster->executors(), job) == "");
 }
 
@@ -110,7 +110,7 @@ void CheckTypical(LocalCluster* cluster, const Config& config, uint32_t labels) 
   }
 }
 
-TEST_CASE("growth: what was learned stays, and what is new begins as it should") {
+TEST_CASE("resize: rows that have learned stay, and new ones begin as they should") {
   for (const OptimizerKind optimizer : {OptimizerKind::kAdam, OptimizerKind::kAdaGrad}) {
     for (const ActiveSet active : {ActiveSet::kAll, ActiveSet::kMass}) {
       const Config config = StreamConfig(active, optimizer);
@@ -123,7 +123,7 @@ TEST_CASE("growth: what was learned stays, and what is new begins as it should")
       for (const auto& [more_features, more_labels] :
            {std::pair(kFeatures + 7, kLabels + 9), std::pair(kFeatures + 9, kLabels + 10),
             std::pair(3 * kFeatures, 5 * kLabels)}) {
-        Grow(&cluster, GrowthTo(segment++, more_features, more_labels));
+        Resize(&cluster, ShapeOf(segment++, more_features, more_labels));
         CHECK(Rows(&cluster, LayerKind::kInput, 0, kFeatures) == features);
         CHECK(Rows(&cluster, LayerKind::kOutput, 0, kLabels) == labels);
         Config large = config;
@@ -138,7 +138,7 @@ TEST_CASE("growth: what was learned stays, and what is new begins as it should")
   }
 }
 
-TEST_CASE("growth: a model that has grown trains as one that was as large and has the same rows") {
+TEST_CASE("resize: a model that has grown trains as one that was as large and has the same rows") {
   for (const ActiveSet active : {ActiveSet::kAll, ActiveSet::kMass}) {
     const Config config = StreamConfig(active);
     Config large = config;
@@ -146,7 +146,7 @@ TEST_CASE("growth: a model that has grown trains as one that was as large and ha
     large.model.labels = 3 * kLabels + 1;
     LocalCluster grown(config, kSegment, {2});
     Train(&grown, config, 0, 8);
-    Grow(&grown, GrowthTo(2, large.model.features, large.model.labels));
+    Resize(&grown, ShapeOf(2, large.model.features, large.model.labels));
     LocalCluster loaded(large, kSegment, {2});
     CopyRows(&grown, &loaded, large.model.features, large.model.labels);
     Train(&grown, large, 8, 16);
@@ -158,28 +158,27 @@ TEST_CASE("growth: a model that has grown trains as one that was as large and ha
   }
 }
 
-TEST_CASE("growth: a slot that is being copied grows, and its copy is over") {
+TEST_CASE("resize: a slot that is being copied grows, and its copy is over") {
   const Config config = StreamConfig(ActiveSet::kMass);
   LocalCluster cluster(config, kSegment, {2});
   Train(&cluster, config, 0, 8);
   SlotMove move(cluster.executors(), 0, 1,
                 cluster.executors()[0]->output().layer().map().owned()[0]);
   move.CopyPart(true, 1u << 20);
-  Grow(&cluster, GrowthTo(2, 64 * kFeatures, 64 * kLabels));
+  Resize(&cluster, ShapeOf(2, 64 * kFeatures, 64 * kLabels));
   CHECK(std::holds_alternative<ErrorReply>(move.Ask(1, true, 1u << 20)));
 }
 
-TEST_CASE(
-    "growth: an id that is used again begins anew, and a label that is gone is in no ranking") {
+TEST_CASE("resize: a recycled id begins anew, and a removed label is in no ranking") {
   const Config config = StreamConfig(ActiveSet::kMass);
   LocalCluster cluster(config, kSegment, {2});
   LocalCluster fresh(config, kSegment, {1});
   Train(&cluster, config, 0, 8);
-  Growth growth = GrowthTo(2, kFeatures, kLabels);
-  growth.features_again = {3, 17};
-  growth.labels_again = {5};
-  growth.labels_gone = {5, 11, 12};  // 5 first goes, then has another name
-  Grow(&cluster, growth);
+  ModelShape shape = ShapeOf(2, kFeatures, kLabels);
+  shape.recycled_features = {3, 17};
+  shape.recycled_labels = {5};
+  shape.removed_labels = {5, 11, 12};  // 5 first goes, then has another name
+  Resize(&cluster, shape);
   CHECK(StoredRow(&cluster, LayerKind::kInput, 17) == StoredRow(&fresh, LayerKind::kInput, 17));
   TopKRequest request;
   request.hidden = Matrix(1, kHidden);
@@ -196,7 +195,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("growth: the samples of the segment in progress decide which batches there are") {
+TEST_CASE("resize: the samples of the segment in progress decide which batches there are") {
   const Config config = StreamConfig(ActiveSet::kAll);
   TrainConfig train = config.train;
   train.epoch_samples = 21;
@@ -214,4 +213,4 @@ TEST_CASE("growth: the samples of the segment in progress decide which batches t
 }
 
 }  // namespace
-}  // namespace dslide::growth_test
+}  // namespace dslide::resize_test
