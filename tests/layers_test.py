@@ -8,7 +8,8 @@ Fails, with the include that breaks it, when
   - folders include each other in a circle,
   - a folder has more than MOST_FILES source files,
   - more folders of the product name an optional mode than MODES allows: ask a general question of the
-    mode's class instead.
+    mode's class instead,
+  - the product locks by a class of the standard library, which Clang does not check.
 """
 import argparse
 import collections
@@ -64,6 +65,8 @@ MODES = {
     "tickets and receipts": (r"\b\w*([Tt]icket|[Rr]eceipt)\w*", 5),
 }
 PRODUCT = ("common/", "server/", "scheduler/", "worker/", "tools/dslide/")
+LOCKS = re.compile(r"\bstd::(\w*mutex|lock_guard|(unique|scoped|shared)_lock|condition_variable\w*)\b")
+CHECKED_LOCKS = "common/base/mutex.h"
 COMMENT = re.compile(r"//[^\n]*")
 
 
@@ -166,6 +169,10 @@ def complaints(root):
         if len(folders) > MODES[mode][1]:
             found.append(f"{len(folders)} folders name {mode}, at most {MODES[mode][1]}: "
                          + ", ".join(sorted(folders)))
+    for name, text in sources.items():
+        lock = LOCKS.search(COMMENT.sub("", text))
+        if lock and name != CHECKED_LOCKS and not name.startswith("tests/"):
+            found.append(f"{name} names {lock[0]}: use the class in {CHECKED_LOCKS}")
     return found, arrows
 
 

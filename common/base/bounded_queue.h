@@ -16,11 +16,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 
 namespace dslide {
 
@@ -39,7 +39,7 @@ class BoundedQueue {
 
   // False, with `value` untouched, if the queue is full or closed.
   bool Push(T&& value) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_ || items_.size() == capacity_) return false;
     items_.push_back(std::move(value));
     if (items_.size() == 1) Raise();
@@ -48,7 +48,7 @@ class BoundedQueue {
 
   // The oldest element, or nullopt if there is none now.
   std::optional<T> Pop() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (items_.empty()) return std::nullopt;
     std::optional<T> value(std::move(items_.front()));
     items_.pop_front();
@@ -59,7 +59,7 @@ class BoundedQueue {
   // Calls visit() with the oldest `most` elements, while the queue is locked.
   template <typename Visit>
   void Look(size_t most, const Visit& visit) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (size_t i = 0; i < std::min(most, items_.size()); ++i) visit(items_[i]);
   }
 
@@ -74,25 +74,25 @@ class BoundedQueue {
 
   // Pushes fail from now on and fd() stays readable. May be called more than once.
   void Close() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!closed_ && items_.empty()) Raise();
     closed_ = true;
   }
 
   // Closes, and drops the elements that are in the queue. Any thread.
   void CloseAndDrop() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!closed_ && items_.empty()) Raise();
     items_.clear();
     closed_ = true;
   }
 
   bool closed() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return closed_;
   }
   size_t size() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return items_.size();
   }
   size_t capacity() const { return capacity_; }
@@ -101,11 +101,11 @@ class BoundedQueue {
  private:
   // Invariant under mutex_: the eventfd's counter is 1 if items_ is not empty or closed_, else 0.
   // Only changes of that state cost a system call.
-  void Raise() {
+  void Raise() DSLIDE_REQUIRES(mutex_) {
     const uint64_t one = 1;
     DSLIDE_CHECK(Retry([&] { return write(event_, &one, sizeof one); }) == sizeof one);
   }
-  void Lower() {
+  void Lower() DSLIDE_REQUIRES(mutex_) {
     uint64_t count = 0;
     DSLIDE_CHECK(Retry([&] { return read(event_, &count, sizeof count); }) == sizeof count);
   }
@@ -121,9 +121,9 @@ class BoundedQueue {
 
   const size_t capacity_;
   const int event_;
-  mutable std::mutex mutex_;
-  std::deque<T> items_;
-  bool closed_ = false;
+  mutable Mutex mutex_;
+  std::deque<T> items_ DSLIDE_GUARDED_BY(mutex_);
+  bool closed_ DSLIDE_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dslide

@@ -10,11 +10,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -22,6 +20,7 @@
 #include <utility>
 
 #include "common/base/address.h"
+#include "common/base/mutex.h"
 #include "common/base/process.h"
 #include "common/http/held_bytes.h"
 #include "common/http/http_listener.h"
@@ -104,6 +103,9 @@ struct HttpServer::Connection {
 
 // A request and its answer, which two threads meet at.
 struct HttpServer::Exchange : std::enable_shared_from_this<Exchange> {
+  explicit Exchange(MHD_Connection* of) : connection(of) {}
+
+  MHD_Connection* const connection;  // usable until `ended`
   HttpRequest request;
   std::string address;                  // the client's
   size_t received = 0;                  // bytes of the body
@@ -111,16 +113,16 @@ struct HttpServer::Exchange : std::enable_shared_from_this<Exchange> {
   bool handled = false;                 // the handler was called; of the server's thread
   HttpResponse::Headers headers = {};   // further headers of its response
 
-  std::mutex mutex;                      // guards the following
-  MHD_Connection* connection = nullptr;  // null: the client is gone
-  bool suspended = false;
-  std::optional<HttpResponse> response;
+  Mutex mutex;
+  bool ended DSLIDE_GUARDED_BY(mutex) = false;
+  bool suspended DSLIDE_GUARDED_BY(mutex) = false;
+  std::optional<HttpResponse> response DSLIDE_GUARDED_BY(mutex);
 
   void Drop() { std::string().swap(request.body); }  // an assignment would keep its memory
 
   void Answer(HttpResponse answer) {
-    const std::lock_guard lock(mutex);
-    if (response || connection == nullptr) return;
+    const MutexLock lock(mutex);
+    if (response || ended) return;
     response = std::move(answer);
     if (std::exchange(suspended, false)) MHD_resume_connection(connection);
   }
@@ -151,10 +153,10 @@ struct HttpServer::Impl {
   const MoreHeaders more_headers;
   const Limits limits;
   OpenConnections connections;
-  HeldBytes held;          // of the server's thread
-  std::mutex watch_mutex;  // guards the next one
-  bool watched = true;
-  std::condition_variable unwatched;
+  HeldBytes held;  // of the server's thread
+  Mutex watch_mutex;
+  bool watched DSLIDE_GUARDED_BY(watch_mutex) = true;
+  ConditionVariable unwatched;
   std::thread watch;  // of what takes too long
   sockaddr_storage bound = {};
   int listener = -1;  // once it is quiesced
@@ -162,23 +164,26 @@ struct HttpServer::Impl {
   std::atomic<bool> draining = false;
   std::atomic<bool> stopping = false;
 
-  std::mutex mutex;  // guards the following
-  std::condition_variable idle;
-  std::set<std::shared_ptr<Exchange>> exchanges;  // those that have begun and are not sent
+  Mutex mutex;
+  ConditionVariable idle;
+  // Those that have begun and are not sent.
+  std::set<std::shared_ptr<Exchange>> exchanges DSLIDE_GUARDED_BY(mutex);
 
   void Watch() {
-    std::unique_lock lock(watch_mutex);
-    while (!unwatched.wait_for(lock, kLookEvery, [this] { return !watched; }))
-      connections.CloseLate(MonotonicMillis());
+    MutexLock lock(watch_mutex);
+    while (watched) {
+      (void)unwatched.WaitUntil(lock, std::chrono::steady_clock::now() + kLookEvery);
+      if (watched) connections.CloseLate(MonotonicMillis());
+    }
   }
 
   ~Impl() {
     if (watch.joinable()) {
       {
-        const std::lock_guard lock(watch_mutex);
+        const MutexLock lock(watch_mutex);
         watched = false;
       }
-      unwatched.notify_all();
+      unwatched.NotifyAll();
       watch.join();
     }
     if (daemon != nullptr) {
@@ -186,7 +191,7 @@ struct HttpServer::Impl {
       stopping = true;
       std::set<std::shared_ptr<Exchange>> open;
       {
-        const std::lock_guard lock(mutex);
+        const MutexLock lock(mutex);
         open = exchanges;
       }
       for (const auto& exchange : open) {
@@ -254,15 +259,14 @@ struct HttpServer::Impl {
 
   MHD_Result Begin(MHD_Connection* connection, const char* path, const char* method,
                    const char* version, void** state) {
-    auto exchange = std::make_shared<Exchange>();
+    auto exchange = std::make_shared<Exchange>(connection);
     const Connection* of = Of(connection);
     if (of != nullptr) exchange->address = of->address;
     exchange->request = {method, path, "", ValuesOf(connection, MHD_GET_ARGUMENT_KIND),
                          ValuesOf(connection, MHD_HEADER_KIND)};
-    exchange->connection = connection;
     *state = exchange.get();
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       exchanges.insert(exchange);
     }
     connections.OnHeaders(connection, MonotonicMillis());
@@ -316,7 +320,7 @@ struct HttpServer::Impl {
       handle(std::move(exchange->request),
              [answerer](HttpResponse response) { answerer->Answer(std::move(response)); });
     }
-    std::unique_lock lock(exchange->mutex);
+    const MutexLock lock(exchange->mutex);
     if (!exchange->response) {
       MHD_suspend_connection(connection);
       exchange->suspended = true;
@@ -348,14 +352,14 @@ struct HttpServer::Impl {
 
   void End(Exchange* exchange) {
     held.Erase(exchange);
-    if (exchange->connection != nullptr) connections.OnEnd(exchange->connection, MonotonicMillis());
+    connections.OnEnd(exchange->connection, MonotonicMillis());
     {
-      const std::lock_guard lock(exchange->mutex);
-      exchange->connection = nullptr;
+      const MutexLock lock(exchange->mutex);
+      exchange->ended = true;
     }
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     exchanges.erase(exchange->shared_from_this());
-    if (exchanges.empty()) idle.notify_all();
+    if (exchanges.empty()) idle.NotifyAll();
   }
 };
 
@@ -434,8 +438,10 @@ bool HttpServer::Drain(int limit_ms) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
   if (!impl_->draining.exchange(true)) impl_->CatchUp();
   if (impl_->listener < 0) impl_->listener = MHD_quiesce_daemon(impl_->daemon);
-  std::unique_lock lock(impl_->mutex);
-  return impl_->idle.wait_until(lock, end, [this] { return impl_->exchanges.empty(); });
+  MutexLock lock(impl_->mutex);
+  while (!impl_->exchanges.empty() && impl_->idle.WaitUntil(lock, end)) {
+  }
+  return impl_->exchanges.empty();
 }
 
 }  // namespace dslide

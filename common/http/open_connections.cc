@@ -8,7 +8,7 @@
 namespace dslide {
 
 void OpenConnections::Add(const void* id, int socket, int64_t now_ms) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (open_.size() >= limits_.connections) CloseLongestWaiting();
   // Without a free place the server would accept no client that waits in the kernel's queue.
   if (open_.size() + 2 >= 2 * limits_.connections) CloseOldestResponse();
@@ -16,7 +16,7 @@ void OpenConnections::Add(const void* id, int socket, int64_t now_ms) {
 }
 
 void OpenConnections::Remove(const void* id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   open_.erase(id);
 }
 
@@ -25,7 +25,7 @@ void OpenConnections::OnHeaders(const void* id, int64_t now_ms) { Begin(id, Stag
 void OpenConnections::OnEnd(const void* id, int64_t now_ms) { Begin(id, Stage::kHeaders, now_ms); }
 
 void OpenConnections::OnBody(const void* id, size_t bytes, int64_t now_ms) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = open_.find(id);
   if (found == open_.end()) return;
   int64_t& since_ms = found->second.waits_since_ms;
@@ -37,12 +37,12 @@ void OpenConnections::OnComplete(const void* id) { Enter(id, Stage::kAnswer); }
 void OpenConnections::OnResponse(const void* id) { Enter(id, Stage::kResponse); }
 
 void OpenConnections::Enter(const void* id, Stage stage) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = open_.find(id); found != open_.end()) found->second.stage = stage;
 }
 
 void OpenConnections::Begin(const void* id, Stage stage, int64_t now_ms) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = open_.find(id);
   if (found == open_.end()) return;
   Connection& one = found->second;
@@ -54,7 +54,7 @@ void OpenConnections::Begin(const void* id, Stage stage, int64_t now_ms) {
 }
 
 void OpenConnections::CloseLate(int64_t now_ms) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [id, one] : open_) {
     const unsigned limit_s = one.stage == Stage::kHeaders ? limits_.headers_s : limits_.request_s;
     if (now_ms - one.since_ms > int64_t{1000} * limit_s) Close(&one);
@@ -62,7 +62,7 @@ void OpenConnections::CloseLate(int64_t now_ms) {
 }
 
 void OpenConnections::Close(const void* id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = open_.find(id); found != open_.end()) Close(&found->second);
 }
 

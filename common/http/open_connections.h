@@ -12,7 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
+
+#include "common/base/mutex.h"
 
 namespace dslide {
 
@@ -55,16 +56,16 @@ class OpenConnections {
     Stage stage = Stage::kHeaders;
     bool closed = false;
   };
-  void Begin(const void* id, Stage stage, int64_t now_ms);
-  void Enter(const void* id, Stage stage);
+  void Begin(const void* id, Stage stage, int64_t now_ms) DSLIDE_EXCLUDES(mutex_);
+  void Enter(const void* id, Stage stage) DSLIDE_EXCLUDES(mutex_);
   static void Close(Connection* one);
-  void CloseLongestWaiting();
-  void CloseOldestResponse();
+  void CloseLongestWaiting() DSLIDE_REQUIRES(mutex_);
+  void CloseOldestResponse() DSLIDE_REQUIRES(mutex_);
 
   const Limits limits_;
-  std::mutex mutex_;  // guards what follows
-  std::map<const void*, Connection> open_;
-  uint64_t come_ = 0;
+  Mutex mutex_;
+  std::map<const void*, Connection> open_ DSLIDE_GUARDED_BY(mutex_);
+  uint64_t come_ DSLIDE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace dslide

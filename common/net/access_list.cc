@@ -10,12 +10,12 @@ void AccessListHolder::Set(const AccessList& keys) {
     const std::optional<PublicKey> known = PublicKeyFrom(key.key);
     if (known) entries.emplace(FingerprintOf(*known), Entry{*known, key.role});
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   entries_ = std::move(entries);
 }
 
 std::optional<AccessListHolder::Entry> AccessListHolder::Find(const PublicKey& key) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(FingerprintOf(key));
   if (found == entries_.end() || found->second.key != key) return std::nullopt;
   return found->second;
@@ -28,7 +28,7 @@ std::optional<KeyRole> AccessListHolder::RoleOf(const PublicKey& key) const {
 }
 
 std::optional<PublicKey> AccessListHolder::KeyOf(Incarnation member) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(FingerprintOf(member));
   if (found == entries_.end()) return std::nullopt;
   return found->second.key;

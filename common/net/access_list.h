@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/net/permissions.h"
 #include "common/wire/messages.h"
 
@@ -47,8 +47,8 @@ class AccessListHolder {
   };
   std::optional<Entry> Find(const PublicKey& key) const;
 
-  mutable std::mutex mutex_;
-  std::map<uint32_t, Entry> entries_;  // by fingerprint
+  mutable Mutex mutex_;
+  std::map<uint32_t, Entry> entries_ DSLIDE_GUARDED_BY(mutex_);  // by fingerprint
 };
 
 }  // namespace dslide

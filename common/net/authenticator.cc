@@ -58,7 +58,7 @@ Authenticator::Authenticator(zmq::context_t* context, const AccessListHolder* ac
 Authenticator::~Authenticator() { thread_.join(); }
 
 Refusals Authenticator::TakeRefusals() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(refusals_, {});
 }
 
@@ -68,7 +68,7 @@ void Authenticator::Serve(zmq::socket_t* socket) try {
     const std::optional<PublicKey> key = KeyIn(frames);
     const bool known = key && access_->RoleOf(*key).has_value();
     if (!known) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       refusals_.count++;
       refusals_.last_key = key;
     }

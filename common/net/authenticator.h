@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <zmq.hpp>
 
+#include "common/base/mutex.h"
 #include "common/net/access_list.h"
 
 namespace dslide {
@@ -29,8 +29,8 @@ class Authenticator {
   void Serve(zmq::socket_t* socket);
 
   const AccessListHolder* access_;
-  std::mutex mutex_;
-  Refusals refusals_;
+  Mutex mutex_;
+  Refusals refusals_ DSLIDE_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

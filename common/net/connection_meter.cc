@@ -92,7 +92,7 @@ ConnectionMeter::~ConnectionMeter() {
 }
 
 void ConnectionMeter::Delivered(int fd, uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto connection = connections_.find(fd);
   if (connection != connections_.end()) {
     connection->second.delivered += bytes;
@@ -102,18 +102,18 @@ void ConnectionMeter::Delivered(int fd, uint64_t bytes) {
 }
 
 void ConnectionMeter::SetConnectionBytes(uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   limits_.connection_bytes = bytes;
   limits_.all_bytes = std::max(limits_.all_bytes, bytes);
 }
 
 void ConnectionMeter::SetConnections(size_t connections) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   limits_.connections = connections;
 }
 
 Closings ConnectionMeter::TakeClosings() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(closings_, {});
 }
 
@@ -130,7 +130,7 @@ void ConnectionMeter::Run() try {
     if (stop_.closed() || !TakeEvents(&monitor)) return;
     if (MonotonicMillis() < next_ms) continue;
     next_ms = MonotonicMillis() + PauseMs();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     CheckNumber();
     Check();
   }
@@ -139,7 +139,7 @@ void ConnectionMeter::Run() try {
 }
 
 int ConnectionMeter::PauseMs() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::max(kCheckMs, static_cast<int>(connections_.size() / 2));
 }
 
@@ -155,7 +155,7 @@ bool ConnectionMeter::TakeEvents(zmq::socket_t* monitor) {
     if (event.size() < sizeof(kind) + sizeof(fd)) continue;
     std::memcpy(&kind, event.data(), sizeof(kind));
     std::memcpy(&fd, event.data<uint8_t>() + sizeof(kind), sizeof(fd));
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     connections_.erase(fd);
     if (kind != ZMQ_EVENT_ACCEPTED) not_accepted_.erase(fd);
     if (kind == ZMQ_EVENT_ACCEPTED) Accept(fd);

@@ -18,13 +18,13 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 #include <zmq.hpp>
 
 #include "common/base/bounded_queue.h"
+#include "common/base/mutex.h"
 #include "common/net/access_list.h"
 
 namespace dslide {
@@ -69,23 +69,24 @@ class ConnectionMeter {
 
   void Run();
   // False: the context has ended.
-  bool TakeEvents(zmq::socket_t* monitor);
-  void Accept(int fd);
-  void Check();
-  void CheckNumber();
-  void Shut(Entry* entry, const std::string& why);
-  int PauseMs();
+  bool TakeEvents(zmq::socket_t* monitor) DSLIDE_EXCLUDES(mutex_);
+  void Accept(int fd) DSLIDE_REQUIRES(mutex_);
+  void Check() DSLIDE_REQUIRES(mutex_);
+  void CheckNumber() DSLIDE_REQUIRES(mutex_);
+  void Shut(Entry* entry, const std::string& why) DSLIDE_REQUIRES(mutex_);
+  int PauseMs() DSLIDE_EXCLUDES(mutex_);
 
   zmq::context_t* context_;
   void* socket_;
   std::string address_;  // of the monitor
-  std::mutex mutex_;
-  Limits limits_;
-  std::map<int, Connection> connections_;  // by descriptor
-  std::map<int, uint64_t> not_accepted_;   // delivered of those whose event is still to be read
-  uint64_t numbers_ = 0;
-  Closings closings_;
-  bool trim_ = false;  // memory has become free
+  Mutex mutex_;
+  Limits limits_ DSLIDE_GUARDED_BY(mutex_);
+  std::map<int, Connection> connections_ DSLIDE_GUARDED_BY(mutex_);  // by descriptor
+  // Delivered of those whose event is still to be read.
+  std::map<int, uint64_t> not_accepted_ DSLIDE_GUARDED_BY(mutex_);
+  uint64_t numbers_ DSLIDE_GUARDED_BY(mutex_) = 0;
+  Closings closings_ DSLIDE_GUARDED_BY(mutex_);
+  bool trim_ DSLIDE_GUARDED_BY(mutex_) = false;  // memory has become free
   BoundedQueue<bool> stop_{1};
   std::thread thread_;
 };

@@ -10,13 +10,13 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string_view>
 #include <utility>
 #include <zmq.hpp>
 
 #include "common/base/address.h"
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 #include "common/base/nearest.h"
 #include "common/base/process.h"
 #include "common/base/thread_owner.h"
@@ -223,8 +223,9 @@ std::string BoundAddress(const std::string& asked, const std::string& endpoint) 
 struct NetContext::Impl {
   zmq::context_t context;
   std::unique_ptr<Authenticator> authenticator;  // null: no access list
-  std::mutex mutex;
-  std::vector<ConnectionMeter*> meters;  // of the router sockets that there are
+  Mutex mutex;
+  std::vector<ConnectionMeter*> meters
+      DSLIDE_GUARDED_BY(mutex);  // of the router sockets that there are
 };
 
 // Creating a context opens nothing yet: it can fail only for lack of memory.
@@ -247,7 +248,7 @@ Refusals NetContext::TakeRefusals() {
 }
 
 Closings NetContext::TakeClosings() {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   Closings all;
   for (ConnectionMeter* meter : impl_->meters) {
     Closings closings = meter->TakeClosings();
@@ -270,7 +271,7 @@ struct RouterSocket::Impl {
 
   ~Impl() {
     if (!meter) return;
-    const std::lock_guard lock(context->mutex);
+    const MutexLock lock(context->mutex);
     std::erase(context->meters, meter.get());
     meter.reset();
   }
@@ -338,7 +339,7 @@ Result<RouterSocket> RouterSocket::Bind(NetContext& context, const std::string& 
       ConnectionMeter::Limits{limits.connection_bytes, limits.all_bytes,
                               WithinDescriptors(limits.connections)});
   {
-    const std::lock_guard lock(context.impl_->mutex);
+    const MutexLock lock(context.impl_->mutex);
     context.impl_->meters.push_back(impl->meter.get());
   }
   impl->socket.bind(WithLocalhost(address));

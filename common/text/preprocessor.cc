@@ -328,7 +328,7 @@ std::vector<uint32_t> Preprocessor::OwnLabels(std::span<const uint32_t> features
 }
 
 uint32_t Preprocessor::UnknownLabel(const std::string& name) const {
-  const std::lock_guard lock(unknown_->mutex);
+  const MutexLock lock(unknown_->mutex);
   const auto next = num_labels() + static_cast<uint32_t>(unknown_->ids.size());
   const auto [entry, is_new] = unknown_->ids.emplace(name, next);
   if (is_new) unknown_->names.push_back(name);
@@ -337,7 +337,7 @@ uint32_t Preprocessor::UnknownLabel(const std::string& name) const {
 
 std::string Preprocessor::LabelName(uint32_t id) const {
   if (id < num_labels()) return label_names_[id];
-  const std::lock_guard lock(unknown_->mutex);
+  const MutexLock lock(unknown_->mutex);
   return unknown_->names.at(id - num_labels());
 }
 

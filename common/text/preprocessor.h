@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/data/dataset.h"
 #include "common/text/records/record.h"
 #include "common/text/tokens.h"
@@ -104,9 +105,9 @@ class Preprocessor {
   std::vector<std::string> label_names_;
   std::unordered_map<std::string_view, uint32_t> label_ids_;  // views into label_names_
   struct UnknownLabels {
-    std::mutex mutex;
-    std::unordered_map<std::string, uint32_t> ids;
-    std::vector<std::string> names;
+    Mutex mutex;
+    std::unordered_map<std::string, uint32_t> ids DSLIDE_GUARDED_BY(mutex);
+    std::vector<std::string> names DSLIDE_GUARDED_BY(mutex);
   };
   std::unique_ptr<UnknownLabels> unknown_;
   // By feature id, the labels whose name is that word; made when they are first wanted.

@@ -86,7 +86,7 @@ HttpResponse StatusPage::At(const HttpRequest& request) {
   const auto recent = [](const char* type, std::shared_ptr<const std::string> body) {
     return HttpResponse{200, type, std::move(body), {{"Cache-Control", "no-store"}}};
   };
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (request.path == "/") {
     return {200, "text/html; charset=utf-8", page_, {{"Content-Security-Policy", policy_}}};
   }
@@ -107,14 +107,14 @@ StatusPage::StatusPage(std::string token)
 void StatusPage::Publish(std::string status_json, std::string prometheus_text) {
   auto status = std::make_shared<const std::string>(std::move(status_json));
   auto metrics = std::make_shared<const std::string>(std::move(prometheus_text));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   status_ = std::move(status);
   metrics_ = std::move(metrics);
 }
 
 void StatusPage::PublishHistory(std::string json) {
   auto history = std::make_shared<const std::string>(std::move(json));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   history_ = std::move(history);
 }
 

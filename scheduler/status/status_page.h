@@ -12,11 +12,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/http/http_server.h"
 
 namespace dslide {
@@ -48,12 +48,12 @@ class StatusPage {
   const std::string token_;
   std::string url_;
   const std::shared_ptr<const std::string> page_;
-  const std::string policy_;                    // of the page: its own style and script, no others
-  std::mutex mutex_;                            // guards the three below
-  std::shared_ptr<const std::string> status_;   // JSON
-  std::shared_ptr<const std::string> metrics_;  // for Prometheus
-  std::shared_ptr<const std::string> history_;  // JSON
-  std::unique_ptr<HttpServer> server_;          // last: its thread uses all of the above
+  const std::string policy_;  // of the page: its own style and script, no others
+  Mutex mutex_;
+  std::shared_ptr<const std::string> status_ DSLIDE_GUARDED_BY(mutex_);   // JSON
+  std::shared_ptr<const std::string> metrics_ DSLIDE_GUARDED_BY(mutex_);  // for Prometheus
+  std::shared_ptr<const std::string> history_ DSLIDE_GUARDED_BY(mutex_);  // JSON
+  std::unique_ptr<HttpServer> server_;  // last: its thread uses all of the above
 };
 
 }  // namespace dslide

@@ -123,7 +123,7 @@ void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
     uint32_t wanted = 0;
     std::optional<Orders::Forgetting> forgetting;
     {
-      const std::lock_guard lock(orders->mutex);
+      const MutexLock lock(orders->mutex);
       if (orders->stop) return;
       ended_ = ended_ || orders->end;
       wanted = orders->wanted;
@@ -141,7 +141,7 @@ void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
       delivery = std::optional<Delivery>(StreamEnd{wanted, why_, nullptr});
     }
     if (wanted > 0 && delivery->has_value()) {
-      const std::lock_guard lock(orders->mutex);
+      const MutexLock lock(orders->mutex);
       if (orders->wanted == wanted) {
         orders->wanted = 0;
         orders->delivery = std::move(**delivery);
@@ -350,7 +350,7 @@ StreamFeeder::StreamFeeder()
 
 StreamFeeder::~StreamFeeder() {
   {
-    const std::lock_guard lock(orders_.mutex);
+    const MutexLock lock(orders_.mutex);
     orders_.stop = true;
   }
   Signal(wake_fd_);
@@ -383,7 +383,7 @@ Result<std::unique_ptr<StreamFeeder>> StreamFeeder::Start(StreamPlace place, uin
 
 void StreamFeeder::Want(uint32_t number) {
   {
-    const std::lock_guard lock(orders_.mutex);
+    const MutexLock lock(orders_.mutex);
     orders_.wanted = number;
     orders_.delivery.reset();
     Clear(ready_fd_);
@@ -392,14 +392,14 @@ void StreamFeeder::Want(uint32_t number) {
 }
 
 std::optional<StreamFeeder::Delivery> StreamFeeder::Take() {
-  const std::lock_guard lock(orders_.mutex);
+  const MutexLock lock(orders_.mutex);
   Clear(ready_fd_);
   return std::exchange(orders_.delivery, std::nullopt);
 }
 
 void StreamFeeder::End() {
   {
-    const std::lock_guard lock(orders_.mutex);
+    const MutexLock lock(orders_.mutex);
     orders_.end = true;
   }
   Signal(wake_fd_);
@@ -407,7 +407,7 @@ void StreamFeeder::End() {
 
 void StreamFeeder::Forget(uint32_t oldest, std::set<uint64_t> preprocessors) {
   {
-    const std::lock_guard lock(orders_.mutex);
+    const MutexLock lock(orders_.mutex);
     orders_.forgetting = {oldest, std::move(preprocessors)};
   }
   Signal(wake_fd_);

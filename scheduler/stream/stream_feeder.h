@@ -9,10 +9,8 @@
 // Lines that are no records are left out, with a warning.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +18,7 @@
 #include <variant>
 
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/config/config.h"
 #include "common/text/open_vocabulary.h"
 #include "common/text/preprocessor.h"
@@ -76,16 +75,16 @@ class StreamFeeder {
   class Worker;
   // What the threads tell each other.
   struct Orders {
-    std::mutex mutex;
-    uint32_t wanted = 0;  // 0: nothing
-    bool end = false;
-    bool stop = false;
     struct Forgetting {
       uint32_t oldest = 0;
       std::set<uint64_t> preprocessors;
     };
-    std::optional<Forgetting> forgetting;
-    std::optional<Delivery> delivery;
+    Mutex mutex;
+    uint32_t wanted DSLIDE_GUARDED_BY(mutex) = 0;  // 0: nothing
+    bool end DSLIDE_GUARDED_BY(mutex) = false;
+    bool stop DSLIDE_GUARDED_BY(mutex) = false;
+    std::optional<Forgetting> forgetting DSLIDE_GUARDED_BY(mutex);
+    std::optional<Delivery> delivery DSLIDE_GUARDED_BY(mutex);
   };
 
   StreamFeeder();

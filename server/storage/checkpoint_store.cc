@@ -1,13 +1,12 @@
 #include "server/storage/checkpoint_store.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <variant>
 
 #include "common/base/bounded_queue.h"
+#include "common/base/mutex.h"
 #include "server/storage/shard_writer.h"
 
 namespace dslide {
@@ -47,30 +46,31 @@ class CheckpointStore::Writer {
 
   ~Writer() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopping_ = true;
     }
-    wake_.notify_one();
+    wake_.NotifyOne();
   }
 
   void Push(Event event, size_t bytes) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       waiting_bytes_ += bytes;
       events_.push_back(std::move(event));
     }
-    wake_.notify_one();
+    wake_.NotifyOne();
   }
 
   bool HasRoom() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return waiting_bytes_ < room_;
   }
 
   void AwaitRoom(uint32_t most_ms) {
-    std::unique_lock lock(mutex_);
-    released_.wait_for(lock, std::chrono::milliseconds(most_ms),
-                       [this] { return waiting_bytes_ < room_; });
+    MutexLock lock(mutex_);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(most_ms);
+    while (waiting_bytes_ >= room_ && released_.WaitUntil(lock, end)) {
+    }
   }
 
   BoundedQueue<Saved>& outcomes() { return outcomes_; }
@@ -101,8 +101,8 @@ class CheckpointStore::Writer {
 
   // Nullopt: the thread must stop.
   std::optional<Event> Next() {
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return stopping_ || !events_.empty(); });
+    MutexLock lock(mutex_);
+    while (!stopping_ && events_.empty()) wake_.Wait(lock);
     if (stopping_) return std::nullopt;
     std::optional<Event> event(std::move(events_.front()));
     events_.pop_front();
@@ -111,19 +111,19 @@ class CheckpointStore::Writer {
 
   void Release(size_t bytes) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       waiting_bytes_ -= bytes;
     }
-    released_.notify_all();
+    released_.NotifyAll();
   }
 
   const size_t room_;
-  std::mutex mutex_;  // guards events_, waiting_bytes_ and stopping_
-  std::condition_variable wake_;
-  std::condition_variable released_;  // room_ may have come
-  std::deque<Event> events_;
-  size_t waiting_bytes_ = 0;
-  bool stopping_ = false;
+  Mutex mutex_;
+  ConditionVariable wake_;
+  ConditionVariable released_;  // room_ may have come
+  std::deque<Event> events_ DSLIDE_GUARDED_BY(mutex_);
+  size_t waiting_bytes_ DSLIDE_GUARDED_BY(mutex_) = 0;
+  bool stopping_ DSLIDE_GUARDED_BY(mutex_) = false;
   BoundedQueue<Saved> outcomes_{kOutcomes};
   uint64_t job_id_ = 0;  // of the last save
   ShardWriter shards_;

@@ -96,15 +96,16 @@ std::optional<CurvePeer> Strike::To(const std::optional<PublicKey>& peer) const 
 Incarnation Strike::Draw() const { return DrawIncarnation(keys_); }
 
 void Strike::Say(const std::string& line) {
-  const std::lock_guard lock(lines_);
+  const MutexLock lock(lines_);
   said_.push_back(line);
 }
 void Strike::Breach(const std::string& line) {
-  const std::lock_guard lock(lines_);
+  const MutexLock lock(lines_);
   breaches_.push_back(line);
 }
 
 void Strike::Report() const {
+  const MutexLock lock(lines_);
   for (const std::string& line : said_) fmt::print("says {}\n", line);
   for (const std::string& line : breaches_) fmt::print("breach {}\n", line);
   fmt::print("cpu {:.3f}\n", UsageOfThisProcess().cpu_seconds);

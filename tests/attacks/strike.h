@@ -6,7 +6,6 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include "common/app/command_line.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/net/socket.h"
 #include "common/security/keys.h"
@@ -90,9 +90,9 @@ class Strike {
   Random random_;
   int64_t end_ms_;
   double next_ms_ = 0;
-  std::mutex lines_;  // guards the next two
-  std::vector<std::string> said_;
-  std::vector<std::string> breaches_;
+  mutable Mutex lines_;
+  std::vector<std::string> said_ DSLIDE_GUARDED_BY(lines_);
+  std::vector<std::string> breaches_ DSLIDE_GUARDED_BY(lines_);
 };
 
 // Burns `share` of a core for `ms`, with the priority of an attacker.

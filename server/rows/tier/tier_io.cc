@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <system_error>
 #include <thread>
 
 #include "common/base/check.h"
+#include "common/base/mutex.h"
 #include "server/rows/tier/tier_file.h"
 
 namespace dslide {
@@ -89,10 +88,10 @@ class Threads : public TierIo {
   }
   ~Threads() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ends_ = true;
     }
-    work_.notify_all();
+    work_.NotifyAll();
   }
 
   bool any() const { return !threads_.empty(); }
@@ -102,16 +101,16 @@ class Threads : public TierIo {
   void Submit() override {
     const size_t count = added_.size();
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       waiting_.insert(waiting_.end(), added_.begin(), added_.end());
     }
     added_.clear();
-    for (size_t i = 0; i < std::min<size_t>(count, kThreads); ++i) work_.notify_one();
+    for (size_t i = 0; i < std::min<size_t>(count, kThreads); ++i) work_.NotifyOne();
   }
 
   void Collect(bool wait, std::vector<Outcome>* outcomes) override {
-    std::unique_lock lock(mutex_);
-    if (wait) done_.wait(lock, [this] { return !outcomes_.empty(); });
+    MutexLock lock(mutex_);
+    while (wait && outcomes_.empty()) done_.Wait(lock);
     outcomes->insert(outcomes->end(), outcomes_.begin(), outcomes_.end());
     outcomes_.clear();
   }
@@ -127,28 +126,28 @@ class Threads : public TierIo {
   }
 
   void Run() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      work_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
+      while (!ends_ && waiting_.empty()) work_.Wait(lock);
       if (waiting_.empty()) return;
       const Transfer transfer = waiting_.front();
       waiting_.pop_front();
-      lock.unlock();
+      lock.Unlock();
       const Outcome outcome{transfer.index, Do(transfer)};
-      lock.lock();
+      lock.Lock();
       outcomes_.push_back(outcome);
-      if (outcomes_.size() == 1) done_.notify_one();
+      if (outcomes_.size() == 1) done_.NotifyOne();
     }
   }
 
   int fd_;
   std::vector<Transfer> added_;
-  std::mutex mutex_;
-  std::condition_variable work_;
-  std::condition_variable done_;
-  std::deque<Transfer> waiting_;
-  std::vector<Outcome> outcomes_;
-  bool ends_ = false;
+  Mutex mutex_;
+  ConditionVariable work_;
+  ConditionVariable done_;
+  std::deque<Transfer> waiting_ DSLIDE_GUARDED_BY(mutex_);
+  std::vector<Outcome> outcomes_ DSLIDE_GUARDED_BY(mutex_);
+  bool ends_ DSLIDE_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;  // last: they use the rest
 };
 

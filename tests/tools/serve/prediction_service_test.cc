@@ -7,8 +7,8 @@
 #include <functional>
 #include <future>
 #include <iterator>
-#include <mutex>
 
+#include "common/base/mutex.h"
 #include "tests/tools/serve/word_model.h"
 
 namespace dslide::prediction_service_test {
@@ -39,18 +39,20 @@ class Noting final : public Dialect {
   }
   // `during` is called while a request is read.
   void SetDuring(std::function<void(const std::string&)> during) { during_ = std::move(during); }
-  // REQUIRES that no thread uses this any more.
-  const std::vector<std::string>& notes() const { return notes_; }
+  std::vector<std::string> notes() const {
+    const MutexLock lock(mutex_);
+    return notes_;
+  }
 
  private:
   void Note(const std::string& note) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     notes_.push_back(note);
   }
 
   std::function<void(const std::string&)> during_;
-  mutable std::mutex mutex_;  // guards the next one
-  mutable std::vector<std::string> notes_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::string> notes_ DSLIDE_GUARDED_BY(mutex_);
 };
 
 // The notes of a service with one thread to which requests come while it reads the first.
@@ -78,8 +80,9 @@ std::vector<std::string> Done(const std::vector<std::string>& requests, int64_t 
     first_is_read.get_future().wait();
     for (const std::string& body : requests) submit(body);
     all_came.set_value();
-  }                                                             // answers what is waiting
-  return {dialect.notes().begin() + 2, dialect.notes().end()};  // without those of the first
+  }  // answers what is waiting
+  const std::vector<std::string> notes = dialect.notes();
+  return {notes.begin() + 2, notes.end()};  // without those of the first
 }
 
 TEST_CASE("serve: requests are answered together as far as they have few samples") {

@@ -24,6 +24,8 @@ constexpr size_t kLightBytes = 64 << 10;
 constexpr size_t kLightSamples = 64;
 constexpr size_t kLightLabels = 5000;  // in all samples
 
+bool IsHeavy(const HttpRequest& request) { return request.body.size() > kLightBytes; }
+
 bool IsHeavy(const PredictionRequest& request) {
   const size_t samples = request.samples.size();
   return samples > kLightSamples || samples * request.k > kLightLabels;
@@ -34,12 +36,11 @@ bool IsHeavy(const PredictionRequest& request) {
 // One thread's way to answer: what it needs of the model, and scratch.
 class PredictionService::Worker {
  public:
-  Worker(PredictionService* service, Lane* lane)
-      : service_(*service), lane_(*lane), is_heavy_(lane == &service->heavy_) {}
+  Worker(PredictionService* service, Weight weight) : service_(*service), weight_(weight) {}
 
   void Run() {
     FlushDenormals();
-    while (const auto share = service_.AwaitJobs(&lane_, &models_)) {
+    while (const auto share = service_.AwaitJobs(weight_, &models_)) {
       Use(service_.model());
       AnswerShare(*share);
     }
@@ -72,11 +73,11 @@ class PredictionService::Worker {
   void AnswerShare(size_t share) {
     size_t samples = 0;
     for (; share > 0 && samples < kMostRanked; --share) {
-      std::optional<Job> job = service_.TryTake(&lane_, models_);
+      std::optional<Job> job = service_.TryTake(weight_, models_);
       if (!job) break;
       std::optional<Asked> asked = Understand(*std::move(job));
       if (!asked) continue;
-      if (!is_heavy_ && IsHeavy(asked->request)) {
+      if (weight_ == Weight::kLight && IsHeavy(asked->request)) {
         service_.Postpone(std::move(asked->job));
         continue;
       }
@@ -277,8 +278,7 @@ class PredictionService::Worker {
   }
 
   PredictionService& service_;
-  Lane& lane_;
-  const bool is_heavy_;
+  const Weight weight_;
   std::shared_ptr<const Model> model_;
   std::optional<Ranker> ranker_;
   std::optional<Preprocessor::Encoder> encoder_;
@@ -292,36 +292,37 @@ PredictionService::PredictionService(Options options, std::shared_ptr<const Mode
                                      ServeMetrics* metrics)
     : options_(std::move(options)), metrics_(*metrics), model_(std::move(model)) {
   for (uint32_t t = 0; t < options_.threads; ++t) {
-    light_threads_.emplace_back([this] { Worker(this, &light_).Run(); });
-    heavy_threads_.emplace_back([this] { Worker(this, &heavy_).Run(); });
+    light_threads_.emplace_back([this] { Worker(this, Weight::kLight).Run(); });
+    heavy_threads_.emplace_back([this] { Worker(this, Weight::kHeavy).Run(); });
   }
 }
 
 PredictionService::~PredictionService() {
-  End(&light_);
+  End(Weight::kLight);
   light_threads_.clear();  // which may postpone some
-  End(&heavy_);
+  End(Weight::kHeavy);
 }
 
-void PredictionService::End(Lane* lane) {
-  const std::lock_guard lock(mutex_);
-  lane->ending = true;
-  lane->waiting.notify_all();
+void PredictionService::End(Weight weight) {
+  const MutexLock lock(mutex_);
+  Lane& lane = LaneOf(weight);
+  lane.ending = true;
+  lane.waiting.NotifyAll();
 }
 
 void PredictionService::SetModel(std::shared_ptr<const Model> model) {
   {
-    const std::lock_guard lock(model_mutex_);
+    const MutexLock lock(model_mutex_);
     model_.swap(model);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++models_;
-  light_.waiting.notify_all();
-  heavy_.waiting.notify_all();
+  light_.waiting.NotifyAll();
+  heavy_.waiting.NotifyAll();
 }
 
 std::shared_ptr<const Model> PredictionService::model() const {
-  const std::lock_guard lock(model_mutex_);
+  const MutexLock lock(model_mutex_);
   return model_;
 }
 
@@ -329,44 +330,45 @@ void PredictionService::Submit(HttpRequest request, const Dialect& dialect,
                                HttpServer::Respond respond) {
   Job job{std::move(request), &dialect, std::move(respond), MonotonicMicros()};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (light_.jobs.size() + heavy_.jobs.size() < options_.most_waiting) {
-      Lane& lane = LaneOf(job.request);
+      Lane& lane = LaneOf(IsHeavy(job.request) ? Weight::kHeavy : Weight::kLight);
       lane.jobs.push_back(std::move(job));
-      lane.waiting.notify_one();
+      lane.waiting.NotifyOne();
       return;
     }
   }
   Answer(job, JsonAnswer(503, dialect.Refuse({503, "the server is too busy; try again later"})));
 }
 
-PredictionService::Lane& PredictionService::LaneOf(const HttpRequest& request) {
-  return request.body.size() > kLightBytes ? heavy_ : light_;
+PredictionService::Lane& PredictionService::LaneOf(Weight weight) {
+  return weight == Weight::kHeavy ? heavy_ : light_;
 }
 
 void PredictionService::Postpone(Job job) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   heavy_.jobs.push_back(std::move(job));
-  heavy_.waiting.notify_one();
+  heavy_.waiting.NotifyOne();
 }
 
-std::optional<size_t> PredictionService::AwaitJobs(Lane* lane, uint64_t* models) {
-  std::unique_lock lock(mutex_);
-  lane->waiting.wait(lock,
-                     [&] { return lane->ending || !lane->jobs.empty() || models_ != *models; });
+std::optional<size_t> PredictionService::AwaitJobs(Weight weight, uint64_t* models) {
+  MutexLock lock(mutex_);
+  Lane& lane = LaneOf(weight);
+  while (!lane.ending && lane.jobs.empty() && models_ == *models) lane.waiting.Wait(lock);
   *models = models_;
-  const size_t waiting = lane->jobs.size();
-  if (lane->ending && waiting == 0) return std::nullopt;
-  if (lane == &heavy_) return std::min<size_t>(waiting, 1);
+  const size_t waiting = lane.jobs.size();
+  if (lane.ending && waiting == 0) return std::nullopt;
+  if (weight == Weight::kHeavy) return std::min<size_t>(waiting, 1);
   // The others get their share.
   return std::min((waiting + options_.threads - 1) / options_.threads, kMostTaken);
 }
 
-std::optional<PredictionService::Job> PredictionService::TryTake(Lane* lane, uint64_t models) {
-  const std::lock_guard lock(mutex_);
-  if (lane->jobs.empty() || models_ != models) return std::nullopt;
-  std::optional<Job> job = std::move(lane->jobs.front());
-  lane->jobs.pop_front();
+std::optional<PredictionService::Job> PredictionService::TryTake(Weight weight, uint64_t models) {
+  const MutexLock lock(mutex_);
+  Lane& lane = LaneOf(weight);
+  if (lane.jobs.empty() || models_ != models) return std::nullopt;
+  std::optional<Job> job = std::move(lane.jobs.front());
+  lane.jobs.pop_front();
   return job;
 }
 

@@ -9,16 +9,15 @@
 // large.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/http/http_server.h"
 #include "common/model/model.h"
 #include "tools/dslide/serve/dialect.h"
@@ -56,31 +55,33 @@ class PredictionService {
   };
   class Worker;
 
+  enum class Weight { kLight, kHeavy };
   struct Lane {
     std::deque<Job> jobs;
-    std::condition_variable waiting;
+    ConditionVariable waiting;
     bool ending = false;
   };
 
-  Lane& LaneOf(const HttpRequest& request);
-  // For a job of light_ that turns out to be heavy.
+  Lane& LaneOf(Weight weight) DSLIDE_REQUIRES(mutex_);
+  // For a light job that turns out to be heavy.
   void Postpone(Job job);
   // Waits for jobs, or until more models than `*models` were set, which becomes their number.
   // Returns a thread's share of the jobs, which may be none; nullopt at the end.
-  std::optional<size_t> AwaitJobs(Lane* lane, uint64_t* models);
+  std::optional<size_t> AwaitJobs(Weight weight, uint64_t* models);
   // Nullopt: nothing waits, or a model was set after AwaitJobs() gave `models`.
-  std::optional<Job> TryTake(Lane* lane, uint64_t models);
-  void End(Lane* lane);
+  std::optional<Job> TryTake(Weight weight, uint64_t models);
+  void End(Weight weight);
   void Answer(const Job& job, HttpResponse response) const;
 
   const Options options_;
   ServeMetrics& metrics_;
-  mutable std::mutex model_mutex_;  // guards model_
-  std::shared_ptr<const Model> model_;
+  mutable Mutex model_mutex_;
+  std::shared_ptr<const Model> model_ DSLIDE_GUARDED_BY(model_mutex_);
 
-  std::mutex mutex_;  // guards the following
-  Lane light_, heavy_;
-  uint64_t models_ = 0;  // that were set
+  Mutex mutex_;
+  Lane light_ DSLIDE_GUARDED_BY(mutex_);
+  Lane heavy_ DSLIDE_GUARDED_BY(mutex_);
+  uint64_t models_ DSLIDE_GUARDED_BY(mutex_) = 0;  // that were set
 
   std::vector<std::jthread> light_threads_, heavy_threads_;  // last: they use all of the above
 };

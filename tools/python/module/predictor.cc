@@ -7,11 +7,11 @@
 #include <cmath>
 #include <exception>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/base/process.h"
 #include "common/math/kernels.h"
 #include "common/text/preprocessor.h"
@@ -27,6 +27,13 @@ size_t CountOf(const Samples& samples) {
   if (const auto* rows = std::get_if<NumberRows>(&samples)) return rows->offsets.size() - 1;
   return std::get<JsonLines>(samples).size();
 }
+
+// What ended the threads of a call.
+struct Failures {
+  Mutex mutex;
+  std::optional<std::pair<size_t, Error>> first_error DSLIDE_GUARDED_BY(mutex);
+  std::exception_ptr thrown DSLIDE_GUARDED_BY(mutex);
+};
 
 }  // namespace
 
@@ -104,9 +111,7 @@ Status Predictor::RankBlocks(const Samples& samples, const RankRequest& request,
   threads = std::clamp<size_t>(threads, 1, std::max<size_t>(1, count));
   const size_t block = std::min(kMostRanked, (count + threads - 1) / threads);
   std::atomic<size_t> next = 0;
-  std::mutex mutex;  // guards the following
-  std::optional<std::pair<size_t, Error>> first_error;
-  std::exception_ptr thrown;
+  Failures failures;
   const auto work = [&] {
     try {
       FlushDenormals();
@@ -120,13 +125,14 @@ Status Predictor::RankBlocks(const Samples& samples, const RankRequest& request,
           take(begin, *ranking);
           continue;
         }
-        const std::lock_guard lock(mutex);
-        if (!first_error || begin < first_error->first) first_error = {begin, ranking.error()};
+        const MutexLock lock(failures.mutex);
+        std::optional<std::pair<size_t, Error>>& first = failures.first_error;
+        if (!first || begin < first->first) first = {begin, ranking.error()};
         next = count;
       }
     } catch (...) {  // no memory
-      const std::lock_guard lock(mutex);
-      thrown = std::current_exception();
+      const MutexLock lock(failures.mutex);
+      failures.thrown = std::current_exception();
     }
   };
   {
@@ -134,8 +140,9 @@ Status Predictor::RankBlocks(const Samples& samples, const RankRequest& request,
     std::vector<std::jthread> pool;
     for (size_t t = 0; t < threads && count > 0; ++t) pool.emplace_back(work);
   }
-  if (thrown) std::rethrow_exception(thrown);
-  if (first_error) return first_error->second;
+  const MutexLock lock(failures.mutex);
+  if (failures.thrown) std::rethrow_exception(failures.thrown);
+  if (failures.first_error) return failures.first_error->second;
   return {};
 }
 
