@@ -131,7 +131,7 @@ TEST_CASE("a terminal that closes stops a run like Ctrl-C") {
 TEST_CASE("each role takes SIGHUP for SIGTERM") {
   TestRun run;
   const auto train = run.Train({"--servers", "2", "--workers", "2", "--set", "train.epochs=1000"});
-  REQUIRE(WaitFor([&] { return run.TrainedSamples() > 0; }));
+  REQUIRE(WaitFor([&] { return run.TrainedSamples("worker-2") > 0; }));
   auto children = Descendants(train->pid());
   std::sort(children.begin(), children.end());  // as they were started
   REQUIRE(children.size() == 5);
