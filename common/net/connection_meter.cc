@@ -228,8 +228,8 @@ void ConnectionMeter::CheckNumber() {
   std::ranges::sort(open, {}, [](const Entry* e) {
     return std::pair(e->second.delivered, ~e->second.number);  // the newest first
   });
-  const size_t size =
-      std::ranges::count_if(connections_, [](const Entry& e) { return !e.second.shut; });
+  const auto size = static_cast<size_t>(
+      std::ranges::count_if(connections_, [](const Entry& e) { return !e.second.shut; }));
   const size_t excess = std::min(open.size(), size - limits_.connections);
   for (Entry* entry : std::span(open).first(excess)) Shut(entry, "too many connections");
 }
