@@ -23,12 +23,12 @@
 #define DSLIDE_THREAD_ATTRIBUTE(attribute)
 #endif
 
-// Of a member: its users have the mutex.
+// A member that only functions with the mutex use.
 #define DSLIDE_GUARDED_BY(mutex) DSLIDE_THREAD_ATTRIBUTE(guarded_by(mutex))
-// Of a function: its callers have the mutex, or do not.
+// A function whose callers have the mutex, or do not.
 #define DSLIDE_REQUIRES(mutex) DSLIDE_THREAD_ATTRIBUTE(requires_capability(mutex))
 #define DSLIDE_EXCLUDES(mutex) DSLIDE_THREAD_ATTRIBUTE(locks_excluded(mutex))
-// For the classes below.
+// The classes below.
 #define DSLIDE_CAPABILITY(name) DSLIDE_THREAD_ATTRIBUTE(capability(name))
 #define DSLIDE_SCOPED_CAPABILITY DSLIDE_THREAD_ATTRIBUTE(scoped_lockable)
 #define DSLIDE_ACQUIRE(...) DSLIDE_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))

@@ -236,7 +236,7 @@ Status Builder::CheckDenseLayers() const {
                             bytes >> 20, kMostMessageBytes >> 20));
 }
 
-// What a model without fixed sizes cannot have.
+// Refuses settings that a model without fixed sizes cannot have.
 Status Builder::CheckStream() const {
   const TrainConfig& train = config_.train;
   const ModelConfig& model = config_.model;

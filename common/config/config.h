@@ -332,7 +332,7 @@ inline float LabelSmoothing(const TrainConfig& train) {
 // Whether h is the sum of input rows as it is, without relu.
 inline bool IsLinear(const ModelConfig& model) { return model.activation == Activation::kLinear; }
 
-// Of a run with train.open_vocabulary: what follows from the size of a model must not depend on the
+// For train.open_vocabulary: settings that follow from the size of a model must not depend on the
 // beginning of the stream. Its segments are its epochs.
 constexpr uint32_t kOpenFeatures = 1u << 20;
 constexpr uint32_t kOpenLabels = 1u << 20;

@@ -166,7 +166,7 @@ struct HttpServer::Impl {
 
   Mutex mutex;
   ConditionVariable idle;
-  // Those that have begun and are not sent.
+  // Requests that have begun and whose answer is not sent.
   std::set<std::shared_ptr<Exchange>> exchanges DSLIDE_GUARDED_BY(mutex);
 
   void Watch() {

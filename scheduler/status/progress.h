@@ -22,7 +22,7 @@ class ProgressMeter {
     TrainingStats recent;
     std::optional<double> p_at_1;    // of the last evaluation on test samples
     std::optional<double> held_out;  // P@1 of the last one on held-out samples
-    // Of a stream, whose epochs are segments: the model's sizes.
+    // The model's sizes in a stream, whose epochs are segments.
     bool is_stream = false;
     bool awaits_segment = false;
     uint32_t features = 0;

@@ -28,7 +28,7 @@ size_t CountOf(const Samples& samples) {
   return std::get<JsonLines>(samples).size();
 }
 
-// What ended the threads of a call.
+// The errors that ended threads of a call.
 struct Failures {
   Mutex mutex;
   std::optional<std::pair<size_t, Error>> first_error DSLIDE_GUARDED_BY(mutex);
