@@ -32,8 +32,8 @@ struct StreamStart {
 
 // Resolves inputs->config, checks that its keys and train.data are those of the run, and waits for
 // the segment with which the run begins, or that of the servers or of the newest checkpoint:
-// inputs->train. The first signal ends the stream with what has come; a second one, or
-// one before the first sample, is an error (kTryLater). Other errors name train.data.
+// inputs->train. The first signal ends the stream after the lines that have come; a second
+// one, or one before the first sample, is an error (kTryLater). Other errors name train.data.
 // Nothing is left of a run that is new, unless made.Keep() is called. `server_memory_mb`: of each
 // of cluster.servers; 0: not known.
 Result<StreamStart> StartStream(const std::filesystem::path& root, bool resume,

@@ -58,8 +58,8 @@ class OpenNames {
   };
   struct Change {
     uint32_t taken_up = 0;
-    uint32_t kept_out = 0;           // had enough samples, but there is no room
-    std::vector<uint32_t> recycled;  // of these, ids that another name had before; ascending
+    uint32_t kept_out = 0;           // with enough samples, but beyond the limits
+    std::vector<uint32_t> recycled;  // ids among taken_up that another name had before; ascending
     std::vector<uint32_t> removed;   // ids of names that are forgotten; ascending
   };
 

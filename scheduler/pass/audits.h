@@ -139,7 +139,7 @@ class Audits {
   Voter VoterOf(Incarnation worker) const;
   bool HasKeyOf(const Audit& audit, Incarnation worker) const;
   void Add(const AuditReport& report, const Audit* audit, Reports* reports) const;
-  // The vote of a worker by what it has sent; without a worker the vote of the servers' sums.
+  // The vote of a worker by its reports; without a worker the vote of the servers' sums.
   Vote VoteOf(const ReportsByServer& reports, std::optional<Incarnation> worker) const;
   static Sent SentBy(const Reports& reports, Incarnation worker);
   static bool HasSent(const Reports& reports, const Server& server, Incarnation worker);

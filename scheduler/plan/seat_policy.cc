@@ -66,8 +66,8 @@ SeatDecision AwaitReady(const SeatSituation& now, int64_t now_ms) {
   return decision;
 }
 
-// Decides whether the others go on without the lost servers at once, or once they are ready.
-// Returns nullopt if they cannot.
+// Decides whether the other servers continue without the lost ones at once, or when they are
+// ready. Returns nullopt if they cannot.
 std::optional<Kind> WithoutThem(const SeatSituation& now, const std::vector<size_t>& vacant,
                                 int64_t waited_ms) {
   if (!now.cluster.CanGoWithout(vacant)) return std::nullopt;

@@ -80,7 +80,7 @@ class StreamFeeder {
       std::set<uint64_t> preprocessors;
     };
     Mutex mutex;
-    uint32_t wanted DSLIDE_GUARDED_BY(mutex) = 0;  // 0: nothing
+    uint32_t wanted DSLIDE_GUARDED_BY(mutex) = 0;  // the number of a segment; 0: none is asked for
     bool end DSLIDE_GUARDED_BY(mutex) = false;
     bool stop DSLIDE_GUARDED_BY(mutex) = false;
     std::optional<Forgetting> forgetting DSLIDE_GUARDED_BY(mutex);

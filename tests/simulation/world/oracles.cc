@@ -119,7 +119,7 @@ void Oracles::Counted(const BatchId& batch, Incarnation worker, uint32_t plan_ve
                          plan_version_));
   }
   if (fenced_.contains(worker)) {
-    Violated(fmt::format("{} of a worker that was taken for dead counted", NameOf(batch)));
+    Violated(fmt::format("{} of a worker that counts as dead was counted", NameOf(batch)));
   }
 }
 
