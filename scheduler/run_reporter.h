@@ -11,7 +11,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/log/event.h"
 #include "scheduler/access_control.h"
-#include "scheduler/base/effects.h"
+#include "scheduler/base/actions.h"
 #include "scheduler/core/scheduler_core.h"
 #include "scheduler/ledger/contributions.h"
 #include "scheduler/ledger/ledger.h"

@@ -46,6 +46,11 @@ void SchedulerShell::GiveUpLedger() {
 }
 
 void SchedulerShell::Apply(SchedulerCore::Effects effects) {
+  Enqueue(std::move(effects));
+  DrainLedgerQueue();
+}
+
+void SchedulerShell::Enqueue(SchedulerCore::Effects effects) {
   for (LedgerEntry& entry : effects.ledger) {
     if (auto* counted = std::get_if<LedgerCounted>(&entry)) {
       counted->day = DayOf(SecondsSince1970());
@@ -53,7 +58,6 @@ void SchedulerShell::Apply(SchedulerCore::Effects effects) {
   }
   if (ledger_queue_.wait()) SendIndependent(&effects);
   ledger_queue_.Add(std::move(effects));
-  DrainLedgerQueue();
 }
 
 void SchedulerShell::DrainLedgerQueue() {
@@ -77,6 +81,9 @@ void SchedulerShell::DrainLedgerQueue() {
     }
     if (!*next) break;
     CarryOut(**std::move(next));
+    if (manifest_written_) {
+      Enqueue(core_.OnManifest(*std::exchange(manifest_written_, std::nullopt), now_ms));
+    }
   }
   const bool waits = ledger_queue_.wait().has_value();
   if (waits == std::exchange(said_that_ledger_waits_, waits)) return;
@@ -93,94 +100,117 @@ void SchedulerShell::DrainLedgerQueue() {
 // plan without an entry repeats a plan that waits; the member asks again with its next message, so
 // it is dropped, and the queue does not grow with time. A Shutdown message waits too.
 void SchedulerShell::SendIndependent(SchedulerCore::Effects* effects) {
-  const auto is_held = [&](const auto& out) {
-    const Member* member = core_.roster().At(out.to);
+  const auto is_independent = [&](const action::Send& send) {
+    if (std::holds_alternative<Shutdown>(*send.body)) return false;
+    const Member* member = core_.roster().At(send.to);
     const bool observes = member != nullptr && member->role == Role::kObserver;
-    return std::holds_alternative<Shutdown>(*out.body) ||
-           (!observes && !std::holds_alternative<HeartbeatReply>(*out.body) &&
-            !std::holds_alternative<ErrorReply>(*out.body));
+    return observes || std::holds_alternative<HeartbeatReply>(*send.body) ||
+           std::holds_alternative<ErrorReply>(*send.body);
   };
-  if (effects->ledger.empty()) {
-    std::erase_if(effects->send,
-                  [](const auto& out) { return std::holds_alternative<Plan>(*out.body); });
+  const bool repeats_plan = effects->ledger.empty();
+  for (SchedulerAction& one : std::exchange(effects->actions, {})) {
+    auto* send = std::get_if<action::Send>(&one);
+    if (const auto* status = std::get_if<action::SendStatus>(&one)) {
+      Execute(*status);
+    } else if (send != nullptr && is_independent(*send)) {
+      Execute(std::move(*send));
+    } else if (send == nullptr || !repeats_plan || !std::holds_alternative<Plan>(*send->body)) {
+      effects->actions.push_back(std::move(one));
+    }
   }
-  const auto free = std::stable_partition(effects->send.begin(), effects->send.end(), is_held);
-  std::for_each(free, effects->send.end(), [&](auto& out) { Send(std::move(out)); });
-  effects->send.erase(free, effects->send.end());
-  for (auto& out : std::exchange(effects->status_wanted, {})) {
-    out.body = Body(StatusReply{reporter_.RecentStatus()});
-    Send(std::move(out));
-  }
-}
-
-void SchedulerShell::Send(SchedulerCore::Effects::Outgoing out) {
-  const Message message{{run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
-                        std::move(out.body).Take()};
-  Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
-  core_.CountSent(message.body, bytes.size());
-  if (access_ && std::holds_alternative<JoinReply>(message.body)) {
-    if (const Member* member = core_.roster().At(out.to)) SendAccess(*member);
-  }
-  socket_.Send(out.to, std::move(bytes));
 }
 
 // Executes effects whose entries are in the ledger.
 void SchedulerShell::CarryOut(SchedulerCore::Effects effects) {
   for (const LedgerEntry& entry : effects.ledger) {
     if (const auto* counted = std::get_if<LedgerCounted>(&entry)) reporter_.OnCounted(*counted);
+    if (std::holds_alternative<LedgerEpochDone>(entry)) {
+      PassFailpoint(Failpoint::kSchedulerAfterEpoch);
+    }
   }
-  if (effects.epoch_done) PassFailpoint(Failpoint::kSchedulerAfterEpoch);
   const bool switches_plan = SwitchesPlan(effects.ledger);
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerBeforePlanSwitch);
-  for (auto& out : effects.status_wanted) {
-    out.body = Body(StatusReply{reporter_.RecentStatus()});
-    effects.send.push_back(std::move(out));
+  for (SchedulerAction& action : effects.actions) {
+    std::visit([this](auto& one) { Execute(std::move(one)); }, action);
   }
-  for (auto& out : effects.send) Send(std::move(out));
   if (switches_plan) PassFailpoint(Failpoint::kSchedulerAfterPlanSwitch);
-  for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
-  for (const SchedulerEffects::Quarantine& one : effects.quarantine) {
-    if (access_) access_->Quarantine(one.member, one.accusers, SecondsSince1970());
-    access_read_ms_ = 0;
+}
+
+void SchedulerShell::Execute(action::Send send) {
+  const Message message{{run_, incarnation_, next_sequence_++, send.reply_to, core_.plan_version()},
+                        std::move(send.body).Take()};
+  Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
+  core_.CountSent(message.body, bytes.size());
+  if (access_ && std::holds_alternative<JoinReply>(message.body)) {
+    if (const Member* member = core_.roster().At(send.to)) SendAccess(*member);
   }
-  for (const std::string& server : effects.lost_servers) reporter_.OnLost(server);
-  for (const Event& event : effects.tunings) terminal_.Debug(event);
-  if (effects.epoch_done) reporter_.OnEpoch(*effects.epoch_done);
-  for (const EvaluationResult& result : effects.evaluations) reporter_.OnEvaluation(result);
-  for (const Event& event : effects.notices) reporter_.Notice(event);
-  if (!effects.examples.empty()) reporter_.OnExamples(effects.examples);
-  if (effects.ranking) {
-    // If this process is killed here, the next one runs the hook for the checkpoint again.
-    std::error_code ignored;
-    if (hook_.exists()) fs::remove(fs::path(run_directory_) / kHookDoneName, ignored);
-    const Status stored =
-        StoreRanking(core_.run().checkpoint_directory, effects.ranking->adjustment);
-    if (!stored.ok()) reporter_.Notice({event::kRankingFailed, stored.error().message});
-    hook_.Repeat(effects.ranking->directory);
+  socket_.Send(send.to, std::move(bytes));
+}
+
+void SchedulerShell::Execute(const action::SendStatus& send) {
+  Execute(action::Send{send.to, Body(StatusReply{reporter_.RecentStatus()}), send.reply_to});
+}
+
+void SchedulerShell::Execute(const action::Log& log) { reporter_.Notice(log.event); }
+
+void SchedulerShell::Execute(const action::LogDebug& log) { terminal_.Debug(log.event); }
+
+void SchedulerShell::Execute(const action::CountLostServer& lost) { reporter_.OnLost(lost.name); }
+
+void SchedulerShell::Execute(const action::ShowEpoch& epoch) { reporter_.OnEpoch(epoch.epochs); }
+
+void SchedulerShell::Execute(const action::ShowEvaluation& evaluation) {
+  reporter_.OnEvaluation(evaluation.result);
+  if (!evaluation.examples.empty()) reporter_.OnExamples(evaluation.examples);
+}
+
+void SchedulerShell::Execute(const action::StoreRanking& ranking) {
+  // If this process is killed here, the next one runs the hook for the checkpoint again.
+  std::error_code ignored;
+  if (hook_.exists()) fs::remove(fs::path(run_directory_) / kHookDoneName, ignored);
+  const Status stored = dslide::StoreRanking(core_.run().checkpoint_directory, ranking.adjustment);
+  if (!stored.ok()) reporter_.Notice({event::kRankingFailed, stored.error().message});
+  hook_.Repeat(ranking.newest_checkpoint);
+}
+
+void SchedulerShell::Execute(action::WriteManifest write) {
+  Manifest& manifest = write.manifest;
+  const fs::path directory = fs::path(core_.run().checkpoint_directory) / manifest.name;
+  std::error_code error;
+  fs::create_directories(directory, error);
+  manifest.written_s = static_cast<uint64_t>(SecondsSince1970());
+  manifest_written_ = PassFailpoint(Failpoint::kSchedulerBeforeManifest)
+                          ? Failed("failpoint scheduler.before-manifest")
+                          : dslide::WriteManifest(directory.string(), manifest);
+  PassFailpoint(Failpoint::kSchedulerAfterManifest);
+  if (!manifest_written_->ok()) return;
+  PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep,
+                   core_.HeldCheckpoints());
+  reporter_.OnCheckpoint(manifest);
+  hook_.Offer(directory.string());
+  ForgetSegments();
+}
+
+void SchedulerShell::Execute(const action::FetchSegment& fetch) {
+  segment_wanted_ = fetch.number;
+  stream_->Want(segment_wanted_);
+}
+
+void SchedulerShell::Execute(const action::QuarantineKey& quarantine) {
+  if (access_) access_->Quarantine(quarantine.member, quarantine.accusers, SecondsSince1970());
+  access_read_ms_ = 0;
+}
+
+// Any server answers it, whatever plan it has.
+void SchedulerShell::Execute(const action::Probe& probe) {
+  const Message request{{run_, incarnation_, next_sequence_++, 0, 0}, StatusRequest{}};
+  std::optional<CurvePeer> keys;
+  if (access_) {
+    const std::optional<PublicKey> key = access_->holder().KeyOf(probe.server);
+    if (!key) return;  // revoked meanwhile
+    keys = CurvePeer{access_->own(), *key};
   }
-  if (effects.manifest) {
-    const fs::path directory = fs::path(core_.run().checkpoint_directory) / effects.manifest->name;
-    std::error_code error;
-    fs::create_directories(directory, error);
-    effects.manifest->written_s = static_cast<uint64_t>(SecondsSince1970());
-    const Status written = PassFailpoint(Failpoint::kSchedulerBeforeManifest)
-                               ? Failed("failpoint scheduler.before-manifest")
-                               : WriteManifest(directory.string(), *effects.manifest);
-    PassFailpoint(Failpoint::kSchedulerAfterManifest);
-    if (written.ok()) {
-      PruneCheckpoints(core_.run().checkpoint_directory, core_.run().config.checkpoint.keep,
-                       core_.HeldCheckpoints());
-      reporter_.OnCheckpoint(*effects.manifest);
-      hook_.Offer(directory.string());
-      ForgetSegments();
-    }
-    Apply(core_.OnManifest(written, clock_.Millis()));
-  }
-  if (effects.segment_wanted) {
-    segment_wanted_ = *effects.segment_wanted;
-    stream_->Want(segment_wanted_);
-    TendStream();
-  }
+  prober_.Send(probe.server, probe.address, keys, Encode(request, WirePrecision::kFp32));
 }
 
 }  // namespace dslide

@@ -314,18 +314,6 @@ void SchedulerShell::ReceiveProbes() {
   prober_.Keep([&](Incarnation server) { return core_.AwaitsProbe(server); });
 }
 
-// Any server answers it, whatever plan it has.
-void SchedulerShell::SendProbe(const Admission::Probe& probe) {
-  const Message request{{run_, incarnation_, next_sequence_++, 0, 0}, StatusRequest{}};
-  std::optional<CurvePeer> keys;
-  if (access_) {
-    const std::optional<PublicKey> key = access_->holder().KeyOf(probe.server);
-    if (!key) return;  // revoked meanwhile
-    keys = CurvePeer{access_->own(), *key};
-  }
-  prober_.Send(probe.server, probe.address, keys, Encode(request, WirePrecision::kFp32));
-}
-
 // Tells a member that has joined whom to let in, or by which keys to dial.
 void SchedulerShell::SendAccess(const Member& to) {
   std::shared_ptr<const Bytes>& bytes = access_bytes_[static_cast<size_t>(to.role)];
@@ -376,7 +364,7 @@ void SchedulerShell::RefreshAccess() {
 // Answers a message that does not reach the core.
 void SchedulerShell::Answer(const PeerId& peer, Body body, uint64_t reply_to) {
   SchedulerCore::Effects answer;
-  answer.send.push_back({peer, std::move(body), reply_to});
+  answer.actions.push_back(action::Send{peer, std::move(body), reply_to});
   Apply(std::move(answer));
 }
 

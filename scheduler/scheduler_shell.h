@@ -44,11 +44,23 @@ class SchedulerShell {
   Status Loop(StopSignals* signals);
   // Executes effects once their entries are in the ledger.
   void Apply(SchedulerCore::Effects effects);
+  void Enqueue(SchedulerCore::Effects effects);
   void DrainLedgerQueue();
   void GiveUpLedger();
   void CarryOut(SchedulerCore::Effects effects);
   void SendIndependent(SchedulerCore::Effects* effects);
-  void Send(SchedulerCore::Effects::Outgoing out);
+  void Execute(action::Send send);
+  void Execute(const action::SendStatus& send);
+  void Execute(const action::Log& log);
+  void Execute(const action::LogDebug& log);
+  void Execute(const action::CountLostServer& lost);
+  void Execute(const action::ShowEpoch& epoch);
+  void Execute(const action::ShowEvaluation& evaluation);
+  void Execute(const action::StoreRanking& ranking);
+  void Execute(action::WriteManifest write);
+  void Execute(const action::FetchSegment& fetch);
+  void Execute(const action::QuarantineKey& quarantine);
+  void Execute(const action::Probe& probe);
   void RequestStop();
   Turn ReceiveSome();
   void Take(const RouterSocket::Received& received);
@@ -61,7 +73,6 @@ class SchedulerShell {
   // The lists of keys are others now: all members get them, a few a turn.
   void BeginHandout();
   void HandOutAccess();
-  void SendProbe(const Admission::Probe& probe);
   void Answer(const PeerId& peer, Body body, uint64_t reply_to);
   // Begins, collects and reports checkpoint.hook, and holds the checkpoint that it reads.
   void TendHook();
@@ -82,6 +93,7 @@ class SchedulerShell {
   LedgerQueue ledger_queue_;
   std::optional<int64_t> stop_wanted_ms_;  // when a stop was first requested
   bool said_that_ledger_waits_ = false;
+  std::optional<Status> manifest_written_;  // its outcome, until the core has it
   std::unique_ptr<RunData> data_;
   RunId run_;
   AwakeClock clock_;

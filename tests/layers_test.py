@@ -5,7 +5,7 @@
 
 Fails, with the include that breaks it, when
   - a folder includes one that LAYERS does not put below it,
-  - folders include each other in a circle,
+  - folders include each other in a circle, or files of a core (a header and its source are one),
   - a folder has more than MOST_FILES source files,
   - more folders of the product name an optional mode than MODES allows: ask a general question of the
     mode's class instead,
@@ -109,8 +109,21 @@ def includes_of(sources):
     return arrows
 
 
+def file_arrows_of(sources):
+    """(file, included file), both of the same core and without their endings."""
+    arrows = set()
+    for name, text in sources.items():
+        stem = os.path.splitext(name)[0]
+        for included in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
+            target = os.path.splitext(included)[0]
+            core = os.path.dirname(stem)
+            if target != stem and os.path.dirname(target) == core and core.endswith("/core"):
+                arrows.add((stem, target))
+    return sorted(arrows)
+
+
 def circle_in(arrows):
-    """Folders that include each other in a circle, or None."""
+    """Folders or files that include each other in a circle, or None."""
     edges = collections.defaultdict(list)
     for folder, target in arrows:
         edges[folder].append(target)
@@ -159,9 +172,9 @@ def complaints(root):
             found.append(f"{folder} has no floor: name it in LAYERS of tests/layers_test.py")
         elif target not in below[folder]:
             found.append(f"{folder} is not above {target}: {example}")
-    circle = circle_in(arrows)
-    if circle:
-        found.append("a circle: " + " -> ".join(circle))
+    for circle in (circle_in(arrows), circle_in(file_arrows_of(sources))):
+        if circle:
+            found.append("a circle: " + " -> ".join(circle))
     for folder, count in sorted(collections.Counter(map(os.path.dirname, sources)).items()):
         if count > MOST_FILES:
             found.append(f"{folder} has {count} source files, at most {MOST_FILES}: make rooms")

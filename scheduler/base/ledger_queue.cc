@@ -3,19 +3,9 @@
 #include <utility>
 
 namespace dslide {
-namespace {
-
-bool IsEmpty(const SchedulerEffects& e) {
-  return e.ledger.empty() && !e.sync_ledger && e.send.empty() && e.status_wanted.empty() &&
-         e.notices.empty() && e.lost_servers.empty() && e.tunings.empty() &&
-         e.evaluations.empty() && e.examples.empty() && !e.manifest && !e.epoch_done &&
-         !e.segment_wanted && e.quarantine.empty() && e.probes.empty();
-}
-
-}  // namespace
 
 void LedgerQueue::Add(SchedulerEffects effects) {
-  if (!IsEmpty(effects)) held_.push_back({std::move(effects)});
+  if (!effects.empty()) held_.push_back({std::move(effects)});
 }
 
 Status LedgerQueue::Write(Held* held) {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "scheduler/base/effects.h"
+#include "scheduler/base/actions.h"
 #include "scheduler/ledger/ledger.h"
 
 namespace dslide {

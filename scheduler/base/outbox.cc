@@ -12,12 +12,12 @@ void Outbox::Send(const Member& to, Body body) { Reply(to.peer, 0, std::move(bod
 
 void Outbox::SendToAll(const Roster& roster, Role role, Body body) {
   const SharedBody shared(std::move(body));
-  for (const Member* member : roster.Of(role)) Post(member->peer, 0, shared);
+  for (const Member* member : roster.Of(role)) Add(action::Send{member->peer, shared});
 }
 
 void Outbox::SendToSeated(const Roster& roster, Body body) {
   const SharedBody shared(std::move(body));
-  for (const Member* server : roster.Seated()) Post(server->peer, 0, shared);
+  for (const Member* server : roster.Seated()) Add(action::Send{server->peer, shared});
 }
 
 void Outbox::Reply(const Member& to, const Message& request, Body body) {
@@ -25,11 +25,7 @@ void Outbox::Reply(const Member& to, const Message& request, Body body) {
 }
 
 void Outbox::Reply(const PeerId& to, uint64_t request, Body body) {
-  Post(to, request, std::move(body));
-}
-
-void Outbox::Post(const PeerId& to, uint64_t request, SharedBody body) {
-  effects_.send.push_back({to, std::move(body), request});
+  Add(action::Send{to, std::move(body), request});
 }
 
 std::optional<Event> Outbox::Admit(Event event, int64_t now_ms) {
@@ -39,18 +35,18 @@ std::optional<Event> Outbox::Admit(Event event, int64_t now_ms) {
 
 void Outbox::Notice(Event event) {
   DSLIDE_CHECK(!event.kind->by_peers);
-  effects_.notices.push_back(std::move(event));
+  Add(action::Log{std::move(event)});
 }
 
 void Outbox::Notice(Event event, int64_t now_ms) {
   auto admitted = Admit(std::move(event), now_ms);
-  if (admitted) effects_.notices.push_back(*std::move(admitted));
+  if (admitted) Add(action::Log{*std::move(admitted)});
 }
 
 void Outbox::Decide(Event event, int64_t now_ms) {
   auto admitted = Admit(std::move(event), now_ms);
   if (!admitted) return;
-  effects_.notices.push_back(*admitted);
+  Add(action::Log{*admitted});
   journal_.AddDecision(*std::move(admitted), now_ms);
 }
 
@@ -63,13 +59,13 @@ void Outbox::DecideOnce(Event event, int64_t now_ms) {
 void Outbox::Tune(Event event, int64_t now_ms) {
   auto admitted = Admit(std::move(event), now_ms);
   if (!admitted) return;
-  effects_.tunings.push_back(*admitted);
+  Add(action::LogDebug{*admitted});
   journal_.AddDecision(*std::move(admitted), now_ms, true);
 }
 
 void Outbox::Depart(const Member& member, bool lost, std::string why, int64_t now_ms) {
   if (lost && member.role == Role::kServer && member.seated)
-    effects_.lost_servers.push_back(member.name);
+    Add(action::CountLostServer{member.name});
   journal_.AddDeparture(member, lost, std::move(why), now_ms);
 }
 
@@ -79,7 +75,7 @@ void Outbox::Record(LedgerEntry entry) {
 }
 
 void Outbox::ReplyWithStatus(const PeerId& to, uint64_t request) {
-  effects_.status_wanted.push_back({to, Body(StatusReply()), request});
+  Add(action::SendStatus{to, request});
 }
 
 SchedulerEffects Outbox::Drain() { return std::exchange(effects_, SchedulerEffects()); }

@@ -11,7 +11,7 @@
 
 #include "common/log/event.h"
 #include "common/log/line_limit.h"
-#include "scheduler/base/effects.h"
+#include "scheduler/base/actions.h"
 #include "scheduler/base/events.h"
 #include "scheduler/base/journal.h"
 #include "scheduler/members/roster.h"
@@ -36,8 +36,8 @@ class Outbox {
   // once, then one a second.
   void Notice(Event event, int64_t now_ms);
   // The shell puts the member's key into quarantine.
-  void Quarantine(Incarnation member, std::string why, std::vector<uint32_t> accusers) {
-    effects_.quarantine.push_back({member, std::move(why), std::move(accusers)});
+  void Quarantine(Incarnation member, std::vector<uint32_t> accusers) {
+    Add(action::QuarantineKey{member, std::move(accusers)});
   }
   // As Notice() for a decision, which the journal keeps as well.
   void Decide(Event event, int64_t now_ms);
@@ -59,17 +59,18 @@ class Outbox {
   void SyncLedger() { effects_.sync_ledger = true; }
 
   void ReplyWithStatus(const PeerId& to, uint64_t request);
-  void WriteManifest(Manifest manifest) { effects_.manifest = std::move(manifest); }
+  void WriteManifest(Manifest manifest) { Add(action::WriteManifest{std::move(manifest)}); }
   void StoreRanking(const LogitAdjustment& adjustment, std::string newest_checkpoint) {
-    effects_.ranking = {adjustment, std::move(newest_checkpoint)};
+    Add(action::StoreRanking{adjustment, std::move(newest_checkpoint)});
   }
-  void ShowEpochDone(uint32_t epochs) { effects_.epoch_done = epochs; }
-  void WantSegment(uint32_t number) { effects_.segment_wanted = number; }
+  void ShowEpoch(uint32_t epochs) { Add(action::ShowEpoch{epochs}); }
+  void FetchSegment(uint32_t number) { Add(action::FetchSegment{number}); }
   void ShowEvaluation(EvaluationResult result, std::vector<EvaluatedSample> examples) {
-    effects_.evaluations.push_back(std::move(result));
-    effects_.examples = std::move(examples);
+    Add(action::ShowEvaluation{std::move(result), std::move(examples)});
   }
-  void SendProbes(std::vector<Admission::Probe> probes) { effects_.probes = std::move(probes); }
+  void SendProbes(std::vector<Admission::Probe> probes) {
+    for (Admission::Probe& probe : probes) Add(std::move(probe));
+  }
 
   const Journal& journal() const { return journal_; }
   // The effects of the call; the outbox is empty afterwards.
@@ -78,7 +79,7 @@ class Outbox {
  private:
   static constexpr uint32_t kMaxBurst = 50;
 
-  void Post(const PeerId& to, uint64_t request, SharedBody body);
+  void Add(SchedulerAction action) { effects_.actions.push_back(std::move(action)); }
   std::optional<Event> Admit(Event event, int64_t now_ms);
 
   SchedulerEffects effects_;

@@ -10,6 +10,8 @@
 #include "common/base/plural.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/base/events.h"
+#include "scheduler/core/plan_switch.h"
+#include "scheduler/core/recovery.h"
 #include "scheduler/core/seating.h"
 #include "scheduler/members/planned_servers.h"
 
@@ -148,40 +150,6 @@ bool AwaitPlanSwitch(RunState* run, int64_t now_ms) {
 
 }  // namespace
 
-void GoBack(RunState* run, int64_t now_ms) {
-  Interrupt(run, now_ms);
-  const auto& checkpoint = run->checkpointer.newest();
-  const std::vector<SeatedServer> servers = ChooseServers(
-      run->plan(), run->roster(), run->inputs.config.cluster.servers, run->cluster.resting());
-  BeginGeneration(run, servers,
-                  Place(servers, run->plan(), checkpoint ? &*checkpoint : nullptr,
-                        run->cluster.loads, run->inputs.config.cluster.slots)
-                      .slot_owner,
-                  now_ms);
-}
-
-// Servers drop what is not committed when they switch plans.
-void TakeStepsBack(RunState* run, int64_t now_ms) {
-  if (!run->InPass() || !run->pass().in_steps() || !run->Settled() || !run->AllCommitted() ||
-      run->checkpointer.Writing(run->roster())) {  // no plan begins while servers write
-    return GoBack(run, now_ms);
-  }
-  run->generation.CancelChange(run->roster(), &run->out);
-  const uint64_t before = run->pass().counted().batches;
-  const CountedWork work = run->pass().TakeStepsBack(run->inputs, run->plan().version + 1);
-  const uint64_t lost = before - work.batches;
-  run->out.Decide({event::kRolledBack,
-                   fmt::format("the step in progress is taken back, {} to be done again",
-                               Plural(lost, "batch", "batches")),
-                   {{"batches", lost}}},
-                  now_ms);
-  const auto& checkpoint = run->checkpointer.newest();
-  run->out.Record(LedgerRestored{checkpoint ? checkpoint->name : "", work.epoch, work.batches,
-                                 work.samples, work.done});
-  run->out.SyncLedger();
-  SwitchTo(run, run->plan(), now_ms);
-}
-
 void TendPlan(RunState* run, int64_t now_ms) {
   const bool was_paused = run->change().paused();
   run->change().EndUnwanted(kUnwantedLooks * run->balancer.LookGapMs(), now_ms);
@@ -192,24 +160,6 @@ void TendPlan(RunState* run, int64_t now_ms) {
     const Plan moved = run->change().PlanAfterWave(run->plan());
     SwitchTo(run, WithoutEmpty(moved, LeavingServers(run->plan(), run->roster())), now_ms);
   }
-}
-
-void SwitchTo(RunState* run, Plan next, int64_t now_ms) {
-  run->pass().OnPlanSwitch();
-  run->change().BeginSwitch(run->plan(), now_ms);
-  run->pass().ReleaseSteps();
-  run->cluster.seats.SwitchTo(std::move(next), &run->cluster.roster, now_ms, &run->out);
-}
-
-void OnTakenUp(RunState* run, const Ready& ready, int64_t now_ms) {
-  const auto report = run->change().OnReady(ready, run->plan(), run->roster(), &run->out);
-  if (!report) return;
-  run->balancer.Learn(*report, now_ms);
-  const uint32_t disturbed = run->balancer.DisturbedReports(*report);
-  for (const PlanServer& server : run->plan().servers) {
-    run->cluster.loads.WarmUp(server.incarnation, disturbed);
-  }
-  for (const Member* server : run->roster().Seated()) run->pass().CommitAgain(*server, &run->out);
 }
 
 void OnDrain(RunState* run, Member* asking, const DrainServer& drain, const Message& message,

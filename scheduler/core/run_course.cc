@@ -7,10 +7,9 @@
 
 #include "common/base/plural.h"
 #include "scheduler/base/events.h"
-#include "scheduler/core/replanning.h"
+#include "scheduler/core/run_end.h"
 #include "scheduler/core/setting_choice.h"
 #include "scheduler/core/stream_course.h"
-#include "scheduler/ledger/contributions.h"
 
 namespace dslide {
 namespace {
@@ -23,6 +22,29 @@ constexpr int64_t kDoubtMs = 60000;
 Status EndOf(const RunState& run) { return run.stream_end ? run.stream_end->why : Status(); }
 
 void BeginNextPass(RunState* run, int64_t now_ms);
+
+// After the last epoch the held-out samples decide how the test samples are ranked.
+Evaluation::Adjustment AdjustmentFor(const RunState& run, EvaluationSet set) {
+  const auto& logs = run.inputs.label_logs;
+  if (logs == nullptr) return {};
+  if (set == EvaluationSet::kHeldOut && run.pass().training_complete()) {
+    return {logs, {}, /*keeps_samples=*/true};
+  }
+  const bool adjusts = run.adjustment && run.adjustment->usual != 0;
+  if (set == EvaluationSet::kTest && adjusts) return {logs, run.adjustment->usual};
+  return {};
+}
+
+void BeginEvaluation(RunState* run, EvaluationSet set) {
+  run->pass().BeginEvaluation(run->inputs, set, run->inverse_propensities,
+                              static_cast<int64_t>(run->roster().BatchMs()),
+                              AdjustmentFor(*run, set));
+}
+
+void BeginEpoch(RunState* run, int64_t now_ms) {
+  run->clock.Start(now_ms);
+  run->pass().BeginEpoch(run->inputs);
+}
 
 void EndEvaluation(RunState* run, int64_t now_ms) {
   std::vector<EvaluatedSample> examples;
@@ -44,8 +66,7 @@ void EndEvaluation(RunState* run, int64_t now_ms) {
   }
   if (result.set == EvaluationSet::kTest)
     return Finish(run, EndOf(*run), "training is finished", now_ms);
-  run->clock.Start(now_ms);
-  run->pass().BeginEpoch(run->inputs);
+  BeginEpoch(run, now_ms);
 }
 
 // Between two epochs: evaluations, the next epoch, or the end.
@@ -65,8 +86,7 @@ void BeginNextPass(RunState* run, int64_t now_ms) {
   } else if (last) {
     Finish(run, EndOf(*run), "training is finished", now_ms);
   } else {
-    run->clock.Start(now_ms);
-    run->pass().BeginEpoch(run->inputs);
+    BeginEpoch(run, now_ms);
   }
 }
 
@@ -81,25 +101,7 @@ void AfterCheckpoint(RunState* run, int64_t now_ms) {
   Finish(run, stopped, "stopped on request", now_ms);
 }
 
-// After the last epoch the held-out samples decide how the test samples are ranked.
-Evaluation::Adjustment AdjustmentFor(const RunState& run, EvaluationSet set) {
-  const auto& logs = run.inputs.label_logs;
-  if (logs == nullptr) return {};
-  if (set == EvaluationSet::kHeldOut && run.pass().training_complete()) {
-    return {logs, {}, /*keeps_samples=*/true};
-  }
-  const bool adjusts = run.adjustment && run.adjustment->usual != 0;
-  if (set == EvaluationSet::kTest && adjusts) return {logs, run.adjustment->usual};
-  return {};
-}
-
 }  // namespace
-
-void BeginEvaluation(RunState* run, EvaluationSet set) {
-  run->pass().BeginEvaluation(run->inputs, set, run->inverse_propensities,
-                              static_cast<int64_t>(run->roster().BatchMs()),
-                              AdjustmentFor(*run, set));
-}
 
 void Proceed(RunState* run, int64_t now_ms) {
   if (!run->InPass()) return;
@@ -119,6 +121,37 @@ void Proceed(RunState* run, int64_t now_ms) {
     run->checkpointer.Want();
   }
   MaybeCheckpoint(run, now_ms);
+}
+
+void TendStream(RunState* run, int64_t now_ms) {
+  switch (NextStreamStep(run, now_ms)) {
+    case StreamStep::kWait:
+      return;
+    case StreamStep::kEvaluate:
+      return BeginEvaluation(run, EvaluationSet::kTestPart);
+    case StreamStep::kTrain:
+      BeginEpoch(run, now_ms);
+      run->pass().Commit(run->inputs, run->roster(), &run->out);
+      if (run->pass().complete()) Proceed(run, now_ms);
+  }
+}
+
+void OnSegment(RunState* run, StreamSegment segment, int64_t now_ms) {
+  if (run->Finished()) return;
+  run->segment_wanted = 0;
+  run->next_segment = std::move(segment);
+  TendStream(run, now_ms);
+}
+
+void OnStreamEnd(RunState* run, StreamEnd end, int64_t now_ms) {
+  if (run->Finished()) return;
+  run->segment_wanted = 0;
+  if (!run->InPass() || !run->pass().between_passes()) return;
+  if (end.number != run->pass().counted().epoch + 1) return;
+  run->stream_end = std::move(end);
+  run->inputs.test = run->stream_end->test.get();
+  run->pass().EndTraining();
+  Proceed(run, now_ms);
 }
 
 // Begins a checkpoint if one is due and the plan is not about to change. Servers cut where they
@@ -166,43 +199,6 @@ void MaybeWriteManifest(RunState* run, int64_t now_ms) {
   }
 }
 
-namespace {
-
-// The remedy for a loss that rises again and again. Where all workers are the run's own, the rate
-// or the data is at fault.
-std::string RemedyFor(const RunState& run) {
-  const auto is_own = [](const auto& suspect) { return IsOwnKey(suspect.first); };
-  const auto& suspects = run.drift->suspects();
-  const bool own = !run.inputs.keyed || std::ranges::all_of(suspects, is_own);
-  const char* key = own ? ""
-                    : suspects.size() < LossOutliers::kLeastContributors
-                        ? ", or without one of the contributors (of fewer than three nobody can "
-                          "tell which one sends wrong gradients)"
-                        : ", or after you have revoked the key that sends wrong gradients";
-  return fmt::format(
-      "Use --resume with a lower train.learning_rate{}; if the data is at fault (dslide data stats "
-      "describes it), begin a new run",
-      key);
-}
-
-}  // namespace
-
-void OnDrift(RunState* run, int64_t now_ms) {
-  std::string names;
-  for (const auto& [name, batches] : run->drift->suspects()) {
-    names += fmt::format("{}{} {}", names.empty() ? "" : ", ", name, batches);
-  }
-  const std::string line =
-      fmt::format("the training loss rose from {:.3f} to {:.3f}; batches since, by contributor: {}",
-                  run->drift->lowest(), run->drift->loss(), names);
-  run->out.Decide(
-      {event::kLossRose, line, {{"loss", run->drift->loss()}, {"lowest", run->drift->lowest()}}},
-      now_ms);
-  if (run->drift->WentBack()) return GoBack(run, now_ms);
-  Finish(run, Failed(line + "; going back to the checkpoint has not helped. " + RemedyFor(*run)),
-         "the training loss rises again and again", now_ms);
-}
-
 void OnCheckpointNow(RunState* run, const Member& member, const Message& message, int64_t now_ms) {
   if (!run->InPass() && !run->Interrupted()) {
     return run->out.Reply(member, message,
@@ -224,30 +220,6 @@ void OnCheckpointWritten(RunState* run, const Status& written, int64_t now_ms) {
     run->checkpointer.AnswerWaiters("", run->roster(), &run->out);
   }
   AfterCheckpoint(run, now_ms);
-}
-
-void Finish(RunState* run, Status outcome, const std::string& reason, int64_t now_ms) {
-  if (run->Finished()) return;
-  if (run->clock.running()) run->clock.Stop(run->roster().cpu_seconds(), now_ms);
-  run->outcome = std::move(outcome);
-  run->stage = RunState::Stage::kFinished;
-  run->pass().Stop();
-  run->out.Record(LedgerStopped{run->outcome.ok()});
-  const Shutdown shutdown{
-      reason, run->outcome.ok() ? 0u : static_cast<uint32_t>(ExitCode(run->outcome.error().kind))};
-  for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver}) {
-    run->out.SendToAll(run->roster(), role, shutdown);
-  }
-}
-
-Error StoppedWithSaved(const RunState& run, const std::string& why) {
-  if (run.checkpointer.newest()) {
-    return {ErrorKind::kPreempted, fmt::format("stopped {}; the checkpoint is {}", why,
-                                               run.checkpointer.newest_directory())};
-  }
-  const bool began = run.pass().counted().batches > 0;
-  return TryLater(
-      fmt::format("stopped {}; nothing was saved", began ? why : "before training began"));
 }
 
 }  // namespace dslide

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "common/base/error.h"
 #include "common/wire/messages.h"
@@ -14,8 +13,13 @@ namespace dslide {
 // against it; begins a checkpoint if one is due.
 void Proceed(RunState* run, int64_t now_ms);
 
-// Begins an evaluation. REQUIRES that the set has samples, and that no pass is in progress.
-void BeginEvaluation(RunState* run, EvaluationSet set);
+// Of a stream, between two segments: asks for the next one, resizes the model, begins the segment.
+// Does nothing otherwise.
+void TendStream(RunState* run, int64_t now_ms);
+// A segment that was asked for. One that is not needed any more is dropped.
+void OnSegment(RunState* run, StreamSegment segment, int64_t now_ms);
+// Training ends with the segments that are done.
+void OnStreamEnd(RunState* run, StreamEnd end, int64_t now_ms);
 
 // Begins a checkpoint if one is due and the plan is not about to change.
 void MaybeCheckpoint(RunState* run, int64_t now_ms);
@@ -24,18 +28,8 @@ void MaybeCheckpoint(RunState* run, int64_t now_ms);
 // one.
 void MaybeWriteManifest(RunState* run, int64_t now_ms);
 
-// The model becomes worse: servers and what counts go back to the newest checkpoint. If that has
-// not helped several times, the run ends.
-void OnDrift(RunState* run, int64_t now_ms);
-
 void OnCheckpointNow(RunState* run, const Member& member, const Message& message, int64_t now_ms);
-// The outcome of Effects::manifest.
+// The outcome of action::WriteManifest.
 void OnCheckpointWritten(RunState* run, const Status& written, int64_t now_ms);
-
-// Tells everybody that the run is over. `reason` is for the members' logs.
-void Finish(RunState* run, Status outcome, const std::string& reason, int64_t now_ms);
-// The outcome of a run that stops with its newest checkpoint, because without all servers, or
-// without a ledger, it cannot write another. `why`: "while servers were missing".
-Error StoppedWithSaved(const RunState& run, const std::string& why);
 
 }  // namespace dslide

@@ -14,7 +14,7 @@
 #include "scheduler/base/run_inputs.h"
 #include "scheduler/checkpoints/checkpointer.h"
 #include "scheduler/core/generation.h"
-#include "scheduler/core/run_status.h"
+#include "scheduler/core/run_phase.h"
 #include "scheduler/pass/drift_alarm.h"
 #include "scheduler/pass/held_out_curve.h"
 #include "scheduler/pass/loss_outliers.h"

@@ -12,9 +12,10 @@
 #include "common/wire/messages.h"
 #include "scheduler/balance/balancer.h"
 #include "scheduler/balance/strategy.h"
-#include "scheduler/base/effects.h"
+#include "scheduler/base/actions.h"
 #include "scheduler/base/journal.h"
 #include "scheduler/base/run_inputs.h"
+#include "scheduler/core/run_phase.h"
 #include "scheduler/members/roster.h"
 #include "scheduler/pass/run_totals.h"
 #include "scheduler/pass/training_stats.h"
@@ -23,15 +24,6 @@
 namespace dslide {
 
 struct RunState;
-
-enum class RunPhase {
-  kGathering,   // the plan's seats, or before the first plan cluster.servers of them, wait for
-                // servers
-  kLoading,     // a plan was sent, servers initialise or restore their slots
-  kTraining,    // units of the epoch are leased; checkpoints are written meanwhile
-  kEvaluating,  // units of the evaluation are leased
-  kFinished,    // Shutdown was sent
-};
 
 // What a server's reports say.
 struct ServerFigures {

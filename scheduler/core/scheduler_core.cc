@@ -11,10 +11,11 @@
 #include "common/run/step.h"
 #include "common/security/keys.h"
 #include "scheduler/base/events.h"
+#include "scheduler/core/recovery.h"
 #include "scheduler/core/replanning.h"
 #include "scheduler/core/run_course.h"
+#include "scheduler/core/run_end.h"
 #include "scheduler/core/seating.h"
-#include "scheduler/core/stream_course.h"
 #include "scheduler/members/planned_servers.h"
 #include "scheduler/pass/report_check.h"
 
@@ -370,13 +371,13 @@ void SchedulerCore::Advise(int64_t now_ms) {
 }
 
 SchedulerCore::Effects SchedulerCore::OnSegment(StreamSegment segment, int64_t now_ms) {
-  TakeSegment(&run_, std::move(segment), now_ms);
+  dslide::OnSegment(&run_, std::move(segment), now_ms);
   ServePending(now_ms);
   return Drain();
 }
 
 SchedulerCore::Effects SchedulerCore::OnStreamEnd(StreamEnd end, int64_t now_ms) {
-  EndStream(&run_, std::move(end), now_ms);
+  dslide::OnStreamEnd(&run_, std::move(end), now_ms);
   return Drain();
 }
 

@@ -13,9 +13,14 @@
 //       PlanChange        slots that move, the pause of the workers, the switch to the next plan
 //     RunTotals, TrainingClock   what this scheduler has seen of the run
 //     Outbox            what the present call wants done, and the journal of decisions
-//   seating.h         members that come and go, the plan's seats, generations
+//
+// and functions across them, of which each file includes only those below it:
+//
 //   replanning.h      changes of plan while training goes on
-//   run_course.h      from pass to pass, checkpoints, the end
+//   seating.h         members that come and go, the plan's seats
+//   run_course.h      from pass to pass, checkpoints
+//   recovery.h        generations
+//   setting_choice.h, stream_course.h, plan_switch.h, run_end.h
 //
 // The phases of a run are in run_status.h. A plan says who has which slots. Plans of one generation
 // carry the same state on: slots move to balance the load, to a server that joins, and from one
@@ -30,7 +35,7 @@
 #include <cstdint>
 #include <string>
 
-#include "scheduler/base/effects.h"
+#include "scheduler/base/actions.h"
 #include "scheduler/base/run_inputs.h"
 #include "scheduler/core/run_state.h"
 #include "scheduler/core/run_status.h"
@@ -49,7 +54,7 @@ class SchedulerCore {
   // A process answered at the address that `server` advertises. `who`: its incarnation, 0 if its
   // answer was no message.
   Effects OnProbe(Incarnation server, Incarnation who, int64_t now_ms);
-  // Whether the socket of Effects::probes is still of use.
+  // Whether the socket of an action::Probe is still of use.
   bool AwaitsProbe(Incarnation server) const { return run_.cluster.admission.Awaits(server); }
   // Puts a member out, as if it had left.
   // By which key a member has joined.
@@ -59,7 +64,7 @@ class SchedulerCore {
   Effects OnMalformed(const PeerId& from, int64_t now_ms);
   // What a member is told again now, so that its connection shows whether it is broken.
   HeartbeatReply OrdersFor(const Member& member, int64_t now_ms) const;
-  // The outcome of Effects::manifest.
+  // The outcome of action::WriteManifest.
   Effects OnManifest(const Status& written, int64_t now_ms);
   // A checkpoint waits for room (checkpoint.quota_mb), which the shell finds or does not.
   // `problem`: why there is none, for those who have asked for a checkpoint.
@@ -78,8 +83,7 @@ class SchedulerCore {
   Effects StopWithoutLedger(int64_t now_ms);
   // What a message of this core took on the wire.
   void CountSent(const Body& body, size_t bytes) { run_.totals.CountSent(body, bytes); }
-  // Of a stream, whenever Effects::segment_wanted asks: that segment, or the news that it will not
-  // come.
+  // Of a stream, after each action::FetchSegment: that segment, or the news that it will not come.
   Effects OnSegment(StreamSegment segment, int64_t now_ms);
   Effects OnStreamEnd(StreamEnd end, int64_t now_ms);
   // SIGTERM or SIGINT: checkpoint what there is, then stop with exit code 85.

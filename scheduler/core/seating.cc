@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/plural.h"
 #include "scheduler/base/events.h"
-#include "scheduler/core/replanning.h"
+#include "scheduler/core/plan_switch.h"
+#include "scheduler/core/recovery.h"
 #include "scheduler/core/run_course.h"
-#include "scheduler/core/stream_course.h"
+#include "scheduler/core/run_end.h"
 #include "scheduler/plan/seat_policy.h"
 
 namespace dslide {
@@ -188,62 +190,6 @@ void TendSeats(RunState* run, int64_t now_ms) {
                                run->plan().servers[decision.vacant[0]].name, timeout_s)),
           "servers are missing", now_ms);
   }
-}
-
-void Interrupt(RunState* run, int64_t now_ms) {
-  if (run->InPass()) {
-    if (run->clock.running()) run->clock.Stop(run->roster().cpu_seconds(), now_ms);
-    run->checkpointer.GiveUp(now_ms);
-    run->generation.CancelChange(run->roster(), &run->out);
-  }
-  run->stage = RunState::Stage::kGathering;
-}
-
-void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
-                     std::vector<uint16_t> slot_owner, int64_t now_ms) {
-  const auto& checkpoint = run->checkpointer.newest();
-  if (!checkpoint && !run->inputs.ledger.last_checkpoint.empty()) {
-    return Finish(run, CheckpointsAreGone(run->inputs.ledger, run->inputs.checkpoint_directory),
-                  "the checkpoints are gone", now_ms);
-  }
-  const std::string name = checkpoint ? checkpoint->name : "";
-  if (run->cluster.seats.live()) {
-    const uint64_t batches = run->pass().counted().batches;
-    const uint64_t kept = run->checkpointer.saved_batches().value_or(0);
-    const uint64_t lost = batches - std::min(batches, kept);
-    run->out.Decide({event::kRolledBack,
-                     fmt::format("all go back to {}, {} to be done again",
-                                 checkpoint ? "checkpoint " + name : "the beginning",
-                                 Plural(lost, "batch", "batches")),
-                     {{"checkpoint", name}, {"batches", lost}}},
-                    now_ms);
-  }
-  run->generation = Generation(run->checkpointer.Restore());
-  run->checkpointer.BeginGeneration();
-  if (run->drift) run->drift->BeginGeneration();
-  if (run->outliers) run->outliers->BeginGeneration();
-  run->balancer.BeginGeneration();
-  run->cluster.seats.BeginGeneration(servers, std::move(slot_owner),
-                                     run->checkpointer.newest_directory(), &run->cluster.roster,
-                                     now_ms);
-  run->cluster.seats.SetShape(ShapeToRestore(run));
-  run->cluster.seats.SetSettings(run->inputs.settings);
-  for (const PlanServer& server : run->plan().servers)
-    run->cluster.loads.WarmUp(server.incarnation);
-  run->stage = RunState::Stage::kLoading;
-  const CountedWork& counted = run->pass().counted();
-  run->out.Record(
-      LedgerRestored{name, counted.epoch, counted.batches, counted.samples, counted.done});
-  run->out.Record(LedgerPlanned{run->plan()});
-  run->out.SendToSeated(run->roster(), run->plan());
-  run->out.Notice({event::kSlotMapBegun,
-                   fmt::format("slot plan {}: {} over {}{}", run->plan().version,
-                               Plural(run->plan().slot_owner.size(), "slot"),
-                               Plural(run->plan().servers.size(), "server"),
-                               checkpoint ? fmt::format(", from checkpoint {}", name) : ""),
-                   {{"map", run->plan().version},
-                    {"servers", run->plan().servers.size()},
-                    {"checkpoint", name}}});
 }
 
 }  // namespace dslide

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "common/wire/messages.h"
 #include "scheduler/core/run_state.h"
-#include "scheduler/plan/placement.h"
 
 namespace dslide {
 
@@ -21,13 +19,5 @@ void TendMembers(RunState* run, int64_t now_ms);
 
 // Fills vacant seats, and lets the pass go on once every seat has a server that is ready.
 void TendSeats(RunState* run, int64_t now_ms);
-
-// The pass waits; batches in flight may still be reported.
-void Interrupt(RunState* run, int64_t now_ms);
-
-// Servers and what counts go back to the newest complete checkpoint together. Ends a run that has
-// lost its checkpoints.
-void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
-                     std::vector<uint16_t> slot_owner, int64_t now_ms);
 
 }  // namespace dslide

@@ -9,8 +9,7 @@
 #include "common/config/limits.h"
 #include "common/config/schedule.h"
 #include "scheduler/base/events.h"
-#include "scheduler/core/replanning.h"
-#include "scheduler/core/run_course.h"
+#include "scheduler/core/plan_switch.h"
 #include "scheduler/pass/adjustment_choice.h"
 
 namespace dslide {
@@ -121,18 +120,23 @@ void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) 
   run->out.Record(LedgerHeldOut{result.epoch, result.ndcg});
   run->held_out.Add(result.epoch, std::exchange(result.ndcg, {}));
   const std::vector<RankedSample> ranked = std::exchange(result.ranked, {});
+  std::string line;
   if (!ranked.empty()) {
     AdjustmentChoice choice =
         ChooseAdjustment(ranked, *run->inputs.label_logs, run->inverse_propensities);
     run->adjustment = choice.adjustment;
     run->out.StoreRanking(choice.adjustment, run->checkpointer.newest_directory());
-    // A recovery measures the held-out samples again.
-    std::erase_if(run->totals.choices,
-                  [](const std::string& line) { return line.starts_with(kAdjustmentLine); });
-    Tell(std::move(choice.line), run, now_ms);
     if (ranked.size() == result.metrics.samples) result.metrics = choice.metrics;
+    line = std::move(choice.line);
   }
   run->totals.last_held_out = result;
+  run->out.ShowEvaluation(std::move(result), {});
+  if (!line.empty()) {
+    // A recovery measures the held-out samples again.
+    std::erase_if(run->totals.choices,
+                  [](const std::string& earlier) { return earlier.starts_with(kAdjustmentLine); });
+    Tell(std::move(line), run, now_ms);
+  }
   const TrainingStats epoch = run->totals.work.Since(run->totals.work_before);
   run->totals.work_before = run->totals.work;
   if (ShouldDrawMore(*run, epoch)) DrawMore(epoch, run, now_ms);
@@ -143,7 +147,6 @@ void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) 
       BeginCooldown(run, now_ms);
     }
   }
-  run->out.ShowEvaluation(std::move(result), {});
 }
 
 bool ApplyChosenSettings(RunState* run, int64_t now_ms) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/base/effects.h"
+#include "scheduler/base/actions.h"
 #include "scheduler/core/run_state.h"
 
 namespace dslide {

@@ -9,8 +9,7 @@
 #include "common/config/stored_config.h"
 #include "common/run/slot_plan.h"
 #include "scheduler/base/events.h"
-#include "scheduler/core/replanning.h"
-#include "scheduler/core/run_course.h"
+#include "scheduler/core/plan_switch.h"
 
 namespace dslide {
 namespace {
@@ -32,25 +31,20 @@ void Load(RunState* run, StreamSegment segment) {
 }
 
 // How well the model does on samples that it has not seen (prequential evaluation; Dawid 1984).
-bool BeginsEvaluation(RunState* run) {
+bool EvaluatesFirst(RunState* run) {
   const uint32_t number = run->inputs.segment;
   if (std::exchange(run->segment_evaluated, number) == number) return false;
   if (number == 1 || !run->pass().counted().done.empty()) return false;
-  if (run->inputs.test == nullptr || run->inputs.test->size() == 0) return false;
-  BeginEvaluation(run, EvaluationSet::kTestPart);
-  return true;
+  return run->inputs.test != nullptr && run->inputs.test->size() > 0;
 }
 
-void BeginSegment(RunState* run, int64_t now_ms) {
+StreamStep BeginSegment(RunState* run) {
   // Tells the servers of synchronous training where the segment begins. After a return to a
   // checkpoint some of its steps count already, or all.
-  const auto commit = [&] { run->pass().Commit(run->inputs, run->roster(), &run->out); };
-  if (run->pass().counted().done.empty()) commit();
-  if (BeginsEvaluation(run)) return;
-  run->clock.Start(now_ms);
-  run->pass().BeginEpoch(run->inputs);
-  commit();
-  if (run->pass().complete()) Proceed(run, now_ms);
+  if (run->pass().counted().done.empty()) {
+    run->pass().Commit(run->inputs, run->roster(), &run->out);
+  }
+  return EvaluatesFirst(run) ? StreamStep::kEvaluate : StreamStep::kTrain;
 }
 
 // Gives the model the sizes of the segment that has come. Where it has them already (all went back
@@ -73,38 +67,21 @@ void SwitchToSegment(RunState* run, int64_t now_ms) {
 
 }  // namespace
 
-void TendStream(RunState* run, int64_t now_ms) {
+StreamStep NextStreamStep(RunState* run, int64_t now_ms) {
   if (!run->inputs.is_stream() || !run->InPass() || !run->pass().between_passes() ||
       run->stop_wanted || run->pass().training_complete()) {
-    return;
+    return StreamStep::kWait;
   }
   const uint32_t wanted = run->pass().counted().epoch + 1;
   if (run->next_segment && run->next_segment->shape.epoch == wanted) {
     if (run->MaySwitch()) SwitchToSegment(run, now_ms);
   } else if (run->inputs.segment == wanted && run->plan().shape.epoch == wanted &&
              run->plan().shape.samples == run->inputs.train->size()) {
-    if (run->Settled()) BeginSegment(run, now_ms);
+    if (run->Settled()) return BeginSegment(run);
   } else if (std::exchange(run->segment_wanted, wanted) != wanted) {
-    run->out.WantSegment(wanted);
+    run->out.FetchSegment(wanted);
   }
-}
-
-void TakeSegment(RunState* run, StreamSegment segment, int64_t now_ms) {
-  if (run->Finished()) return;
-  run->segment_wanted = 0;
-  run->next_segment = std::move(segment);
-  TendStream(run, now_ms);
-}
-
-void EndStream(RunState* run, StreamEnd end, int64_t now_ms) {
-  if (run->Finished()) return;
-  run->segment_wanted = 0;
-  if (!run->InPass() || !run->pass().between_passes()) return;
-  if (end.number != run->pass().counted().epoch + 1) return;
-  run->stream_end = std::move(end);
-  run->inputs.test = run->stream_end->test.get();
-  run->pass().EndTraining();
-  Proceed(run, now_ms);
+  return StreamStep::kWait;
 }
 
 ModelShape ShapeToRestore(RunState* run) {

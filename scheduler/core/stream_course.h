@@ -10,14 +10,15 @@
 
 namespace dslide {
 
-// Between two segments: asks for the next one, resizes the model, begins the segment. Does nothing
-// otherwise, or without a stream.
-void TendStream(RunState* run, int64_t now_ms);
+enum class StreamStep {
+  kWait,      // for the segment, or for servers
+  kEvaluate,  // the model on samples of the segment
+  kTrain,     // the segment
+};
 
-// A segment that was asked for. One that is not needed any more is dropped.
-void TakeSegment(RunState* run, StreamSegment segment, int64_t now_ms);
-// Training ends with the segments that are done.
-void EndStream(RunState* run, StreamEnd end, int64_t now_ms);
+// What to do between two segments. Asks for the next one and resizes the model for it. kWait
+// elsewhere, and without a stream.
+StreamStep NextStreamStep(RunState* run, int64_t now_ms);
 
 // The shape of the newest checkpoint, or without one of the first segment, for which it changes
 // `inputs`. Without a stream: that of fixed sizes.

@@ -8,7 +8,7 @@
 
 #include "common/data/measures/logit_adjustment.h"
 #include "common/data/measures/metrics.h"
-#include "scheduler/base/effects.h"
+#include "scheduler/base/actions.h"
 
 namespace dslide {
 

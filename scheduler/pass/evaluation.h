@@ -22,7 +22,7 @@
 #include "common/data/measures/logit_adjustment.h"
 #include "common/data/measures/metrics.h"
 #include "common/wire/messages.h"
-#include "scheduler/base/effects.h"
+#include "scheduler/base/actions.h"
 
 namespace dslide {
 

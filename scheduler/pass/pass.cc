@@ -141,7 +141,7 @@ void Pass::EndEpoch(const RunContext& run, Outbox* out) {
   told_batches_ = 0;
   training_complete_ = counted_.epoch >= run.config.train.epochs;
   out->Record(LedgerEpochDone{counted_.epoch});
-  out->ShowEpochDone(counted_.epoch);
+  out->ShowEpoch(counted_.epoch);
 }
 
 EvaluationResult Pass::EndEvaluation(std::vector<EvaluatedSample>* examples) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/base/effects.h"
+#include "scheduler/base/actions.h"
 #include "scheduler/pass/training_stats.h"
 
 namespace dslide {

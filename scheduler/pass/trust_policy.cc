@@ -156,7 +156,7 @@ void TrustPolicy::NoteOffence(Incarnation worker, const std::string& reason, Evi
 // A worker that has left is excluded, too: its key must not count any more.
 void TrustPolicy::Exclude(Incarnation worker, const std::string& why, bool and_its_key,
                           const std::vector<uint32_t>& accusers, const Run& run, int64_t now_ms) {
-  if (and_its_key) run.out->Quarantine(worker, why, accusers);
+  if (and_its_key) run.out->Quarantine(worker, accusers);
   const Member* member = run.cluster->roster.Find(worker);
   if (member == nullptr) return;
   run.out->Decide({event::kWorkerExcluded,

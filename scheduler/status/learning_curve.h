@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "scheduler/base/effects.h"
+#include "scheduler/base/actions.h"
 
 namespace dslide {
 

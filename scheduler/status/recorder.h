@@ -12,7 +12,7 @@
 #include "common/checkpoint/manifest.h"
 #include "common/log/event.h"
 #include "common/text/preprocessor.h"
-#include "scheduler/base/effects.h"
+#include "scheduler/base/actions.h"
 #include "scheduler/core/run_status.h"
 #include "scheduler/status/history.h"
 #include "scheduler/status/line_file.h"

@@ -104,26 +104,34 @@ bool SimScheduler::AppendToLedger(const std::vector<LedgerEntry>& entries, bool 
 void SimScheduler::Apply(SchedulerCore::Effects effects) {
   const bool to_ledger = !effects.ledger.empty() || effects.sync_ledger;
   if (to_ledger && !AppendToLedger(effects.ledger, effects.sync_ledger)) return;
-  for (auto& out : effects.send) {
-    const Message message{
-        {run_, incarnation_, next_sequence_++, out.reply_to, core_.plan_version()},
-        std::move(out.body).Take()};
-    if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
-      world_.oracles.Fenced(drop->incarnation);
+  std::optional<Status> manifest_written;
+  for (SchedulerAction& one : effects.actions) {
+    if (auto* send = std::get_if<action::Send>(&one)) {
+      Send(std::move(*send));
+    } else if (const auto* log = std::get_if<action::Log>(&one)) {
+      world_.trace.Note(host_.name(), "- {}", log->event.text);
+    } else if (const auto* debug = std::get_if<action::LogDebug>(&one)) {
+      world_.trace.Note(host_.name(), "- {}", debug->event.text);
+    } else if (const auto* probe = std::get_if<action::Probe>(&one)) {
+      SendProbe(*probe);
+    } else if (auto* write = std::get_if<action::WriteManifest>(&one)) {
+      if (!StoreManifest(std::move(write->manifest))) return;
+      manifest_written.emplace();
     }
-    Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
-    core_.CountSent(message.body, bytes.size());
-    world_.trace.Note(host_.name(), "sends {} to {}", BodyName(message.body), out.to);
-    world_.network.Send(out.to, bytes);
   }
-  for (const Event& event : effects.notices) {
-    world_.trace.Note(host_.name(), "- {}", event.text);
+  if (manifest_written) Apply(core_.OnManifest(*manifest_written, host_.now_ms()));
+}
+
+void SimScheduler::Send(action::Send send) {
+  const Message message{{run_, incarnation_, next_sequence_++, send.reply_to, core_.plan_version()},
+                        std::move(send.body).Take()};
+  if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
+    world_.oracles.Fenced(drop->incarnation);
   }
-  for (const Event& event : effects.tunings) {
-    world_.trace.Note(host_.name(), "- {}", event.text);
-  }
-  for (const Admission::Probe& probe : effects.probes) SendProbe(probe);
-  if (effects.manifest) StoreManifest(std::move(*effects.manifest));
+  Bytes bytes = Encode(message, FixedPrecision(core_.run().config.cluster.wire));
+  core_.CountSent(message.body, bytes.size());
+  world_.trace.Note(host_.name(), "sends {} to {}", BodyName(message.body), send.to);
+  world_.network.Send(send.to, bytes);
 }
 
 void SimScheduler::SendProbe(const Admission::Probe& probe) {
@@ -144,16 +152,16 @@ void SimScheduler::TakeProbeAnswer(Incarnation server, const Bytes& bytes) {
   Apply(core_.OnProbe(server, who, host_.now_ms()));
 }
 
-void SimScheduler::StoreManifest(Manifest manifest) {
-  if (world_.reached(&host_, Point::kBeforeManifest, kNoKind)) return;
+// False: the host is killed.
+bool SimScheduler::StoreManifest(Manifest manifest) {
+  if (world_.reached(&host_, Point::kBeforeManifest, kNoKind)) return false;
   const std::string directory = std::string(kCheckpoints) + "/" + manifest.name;
   world_.trace.Note(host_.name(), "writes the manifest of {}", directory);
   SimCheckpoint& checkpoint = world_.disk.checkpoints[directory];
   checkpoint.manifest = std::move(manifest);
   world_.oracles.ManifestWritten(directory, checkpoint);
   world_.disk.Prune(world_.setup.config.checkpoint.keep);
-  if (world_.reached(&host_, Point::kAfterManifest, kNoKind)) return;
-  Apply(core_.OnManifest({}, host_.now_ms()));
+  return !world_.reached(&host_, Point::kAfterManifest, kNoKind);
 }
 
 }  // namespace dslide::sim

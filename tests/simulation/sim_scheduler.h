@@ -23,7 +23,8 @@ class SimScheduler : public SimProcess {
   bool AppendToLedger(const std::vector<LedgerEntry>& entries, bool sync);
   void Receive(const PeerId& peer, const Bytes& bytes);
   void Apply(SchedulerCore::Effects effects);
-  void StoreManifest(Manifest manifest);
+  void Send(action::Send send);
+  bool StoreManifest(Manifest manifest);
   void SendProbe(const Admission::Probe& probe);
   void TakeProbeAnswer(Incarnation server, const Bytes& bytes);
 

@@ -89,13 +89,16 @@ class Cluster {
   }
 
   void Take(const SchedulerCore::Effects& effects) {
-    for (const auto& out : effects.send) {
-      // Members get what they can read.
-      const Bytes bytes =
-          Encode({{kRun, {9}, 1, out.reply_to, 1}, *out.body}, WirePrecision::kFp32);
-      DSLIDE_CHECK(Decode(bytes).ok());
+    for (const SchedulerAction& one : effects.actions) {
+      if (const auto* send = std::get_if<action::Send>(&one)) {
+        // Members get what they can read.
+        const Bytes bytes =
+            Encode({{kRun, {9}, 1, send->reply_to, 1}, *send->body}, WirePrecision::kFp32);
+        DSLIDE_CHECK(Decode(bytes).ok());
+      } else if (std::holds_alternative<action::WriteManifest>(one)) {
+        Take(core_.OnManifest({}, now_ms_));
+      }
     }
-    if (effects.manifest) Take(core_.OnManifest({}, now_ms_));
   }
 
   SchedulerCore core_;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "scheduler/balance/table_health.h"
+#include "tests/scheduler/support/actions.h"
 
 namespace dslide::advisor_test {
 namespace {
@@ -104,12 +105,12 @@ TEST_CASE("tables are renewed on all servers once, then on those that lag behind
   REQUIRE(BetterTables(second.heartbeat, config.hash, config.model.hidden));
 
   run.advisor.RenewTables(second, config, run.roster, 0, &run.out);
-  CHECK(run.out.Drain().send.size() == 2);
+  CHECK(MessagesIn(run.out.Drain()).size() == 2);
   run.advisor.RenewTables(second, config, run.roster, 1, &run.out);
   const SchedulerEffects again = run.out.Drain();
-  REQUIRE(again.send.size() == 1);
-  CHECK(again.send[0].to == "s2");
-  CHECK(again.notices.empty());
+  REQUIRE(MessagesIn(again).size() == 1);
+  CHECK(MessagesIn(again)[0].to == "s2");
+  CHECK(NoticesIn(again).empty());
   run.advisor.CheckInvariants();
 }
 

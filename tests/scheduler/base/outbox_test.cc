@@ -1,5 +1,6 @@
 #include "scheduler/base/outbox.h"
 #include "scheduler/base/events.h"
+#include "tests/scheduler/support/actions.h"
 
 #include <doctest/doctest.h>
 
@@ -18,11 +19,11 @@ TEST_CASE("an outbox keeps the order of what is sent, and what each answers") {
   out.Send(member, Ack{});
   out.Reply(member, {{{}, {}, 5, 0, 0}, Leave{}}, Leave{});
   const SchedulerEffects effects = out.Drain();
-  REQUIRE(effects.send.size() == 2);
-  CHECK(effects.send[0].reply_to == 0);
-  CHECK(std::holds_alternative<Ack>(*effects.send[0].body));
-  CHECK(effects.send[1].reply_to == 5);
-  CHECK(out.Drain().send.empty());
+  REQUIRE(MessagesIn(effects).size() == 2);
+  CHECK(MessagesIn(effects)[0].reply_to == 0);
+  CHECK(std::holds_alternative<Ack>(*MessagesIn(effects)[0].body));
+  CHECK(MessagesIn(effects)[1].reply_to == 5);
+  CHECK(MessagesIn(out.Drain()).empty());
 }
 
 TEST_CASE("an outbox counts the ledger's entries over all calls") {
@@ -50,7 +51,7 @@ TEST_CASE("a message to all reaches the members of the role, one to the seated i
   out.SendToSeated(roster, Ack{});
   out.SendToAll(roster, Role::kWorker, Ack{});
   std::vector<PeerId> peers;
-  for (const auto& sent : out.Drain().send) peers.push_back(sent.to);
+  for (const auto& sent : MessagesIn(out.Drain())) peers.push_back(sent.to);
   CHECK(peers == std::vector<PeerId>{"spare", "seated", "seated", "worker"});
 }
 
@@ -62,17 +63,18 @@ TEST_CASE("a message to many has one body, which stays until the last has taken 
   Outbox out(0);
   out.SendToAll(roster, Role::kWorker, LeaseWait{7, false});
   SchedulerEffects effects = out.Drain();
-  REQUIRE(effects.send.size() == 3);
-  CHECK(&*effects.send[0].body == &*effects.send[2].body);
-  for (auto& sent : effects.send) {
-    CHECK(std::get<LeaseWait>(std::move(sent.body).Take()).retry_ms == 7);
+  REQUIRE(effects.actions.size() == 3);
+  const auto sent = [&](size_t i) { return &std::get<action::Send>(effects.actions[i]); };
+  CHECK(&*sent(0)->body == &*sent(2)->body);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(std::get<LeaseWait>(std::move(sent(i)->body).Take()).retry_ms == 7);
   }
 }
 
 TEST_CASE("a decision is logged at once, and the last ones are kept") {
   Outbox out(0);
   for (int i = 0; i < 60; ++i) out.Decide({event::kServersAdded, "line " + std::to_string(i)}, i);
-  CHECK(out.Drain().notices.size() == 60);
+  CHECK(NoticesIn(out.Drain()).size() == 60);
   REQUIRE(out.journal().decisions().size() == Journal::kKept);
   CHECK(out.journal().decisions().front().event.text == "line 10");
   CHECK(out.journal().decisions().back().at_ms == 59);
@@ -83,7 +85,7 @@ TEST_CASE("a decision that repeats the last one is said once") {
   for (int i = 0; i < 3; ++i) out.DecideOnce({event::kSlotsRest, "slots rest"}, i);
   out.Decide({event::kServersAdded, "a server joins"}, 3);
   out.DecideOnce({event::kSlotsRest, "slots rest"}, 4);
-  CHECK(out.Drain().notices.size() == 3);
+  CHECK(NoticesIn(out.Drain()).size() == 3);
 }
 
 TEST_CASE("a departure says who is gone, and why") {
@@ -103,14 +105,14 @@ TEST_CASE("a departure says who is gone, and why") {
   CHECK_FALSE(last.lost);
   CHECK(last.why == "left");
   const SchedulerEffects effects = out.Drain();
-  CHECK(effects.notices.empty());
-  CHECK(effects.lost_servers == std::vector<std::string>(30, "server-7"));
+  CHECK(NoticesIn(effects).empty());
+  CHECK(All<action::CountLostServer>(effects).size() == 30);
   member.seated = false;  // a standby, which no batch waits for
   out.Depart(member, true, "is silent", 60);
-  CHECK(out.Drain().lost_servers.empty());
+  CHECK(out.Drain().empty());
   member.role = Role::kWorker;
   out.Depart(member, true, "is silent", 60);
-  CHECK(out.Drain().lost_servers.empty());
+  CHECK(out.Drain().empty());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "common/checkpoint/layout.h"
 #include "scheduler/base/events.h"
+#include "tests/scheduler/support/actions.h"
 #include "tests/support/events.h"
 #include "tests/support/numbered_samples.h"
 
@@ -81,23 +82,24 @@ TEST_CASE("a manifest is written when all servers have their shards, with what c
   run.Begin(3);
   const SchedulerEffects asked = run.out.Drain();
   CHECK(asked.sync_ledger);
-  REQUIRE(asked.send.size() == 2);
-  const auto& request = std::get<CheckpointRequest>(*asked.send[0].body);
+  REQUIRE(MessagesIn(asked).size() == 2);
+  const auto& request = std::get<CheckpointRequest>(*MessagesIn(asked)[0].body);
   CHECK(request.directory == "/checkpoints/" + CheckpointName(3));
   CHECK(run.Answer(kFirst, request.name).ok());
   CHECK_FALSE(run.checkpointer->AwaitsManifest());
   CHECK(run.checkpointer->Writing(run.roster));
   CHECK(run.Answer(kSecond, request.name).ok());
-  CHECK_FALSE(run.out.Drain().manifest);
+  CHECK(All<action::WriteManifest>(run.out.Drain()).empty());
   CHECK(run.checkpointer->AwaitsManifest());
   run.checkpointer->WriteManifest(&run.out);
   CHECK_FALSE(run.checkpointer->AwaitsManifest());
-  const SchedulerEffects done = run.out.Drain();
-  REQUIRE(done.manifest);
-  CHECK(done.manifest->batches == 3);
-  CHECK(done.manifest->ledger_position == 5);
-  CHECK(done.manifest->train_checksum == 17);
-  CHECK(done.manifest->shards.size() == 2);
+  const auto done = All<action::WriteManifest>(run.out.Drain());
+  REQUIRE(done.size() == 1);
+  const Manifest& manifest = done[0].manifest;
+  CHECK(manifest.batches == 3);
+  CHECK(manifest.ledger_position == 5);
+  CHECK(manifest.train_checksum == 17);
+  CHECK(manifest.shards.size() == 2);
   CHECK_FALSE(run.checkpointer->IsSaved(3));
 
   CHECK(run.checkpointer->OnManifest({}, false, 0, &run.out, run.roster).ok());
@@ -114,7 +116,7 @@ TEST_CASE("servers are told which checkpoints stay") {
   run.out.Drain();
   run.Begin(4);
   const SchedulerEffects asked = run.out.Drain();
-  const auto& request = std::get<CheckpointRequest>(*asked.send.at(0).body);
+  const auto& request = std::get<CheckpointRequest>(*MessagesIn(asked).at(0).body);
   CHECK(request.keep == std::vector<std::string>{CheckpointName(2), CheckpointName(3)});
 }
 
@@ -138,7 +140,7 @@ TEST_CASE("with a quota a checkpoint waits for room, but the last one does not")
   CHECK(run.checkpointer->Due(false, 11000));
   run.out.Drain();
   run.Begin(3);
-  CHECK(std::get<CheckpointRequest>(*run.out.Drain().send.at(0).body).keep ==
+  CHECK(std::get<CheckpointRequest>(*MessagesIn(run.out.Drain()).at(0).body).keep ==
         std::vector<std::string>{CheckpointName(2)});  // the other one made room
   run.checkpointer->GiveUp(12000);
   CHECK_FALSE(run.checkpointer->Due(false, 20000));  // room was for one
@@ -154,7 +156,7 @@ TEST_CASE("what made room is not the oldest checkpoint if a hook reads that") {
   run.checkpointer->Hold("");
   run.out.Drain();
   run.Begin(4);
-  CHECK(std::get<CheckpointRequest>(*run.out.Drain().send.at(0).body).keep ==
+  CHECK(std::get<CheckpointRequest>(*MessagesIn(run.out.Drain()).at(0).body).keep ==
         std::vector<std::string>{CheckpointName(1), CheckpointName(3)});
 }
 
@@ -164,7 +166,7 @@ TEST_CASE("servers keep a checkpoint that is held") {
   run.checkpointer->Hold(CheckpointName(1));
   run.out.Drain();
   run.Begin(4);
-  CHECK(std::get<CheckpointRequest>(*run.out.Drain().send.at(0).body).keep ==
+  CHECK(std::get<CheckpointRequest>(*MessagesIn(run.out.Drain()).at(0).body).keep ==
         std::vector<std::string>{CheckpointName(2), CheckpointName(3), CheckpointName(1)});
 }
 
@@ -178,7 +180,7 @@ TEST_CASE("a server that cannot take part now has the round repeated a second la
   CHECK(run.checkpointer->Due(false, 2000));
   CHECK(run.Answer(kSecond, CheckpointName(3)).ok());
   CHECK_FALSE(run.checkpointer->Writing(run.roster));
-  CHECK_FALSE(run.out.Drain().manifest);
+  CHECK(All<action::WriteManifest>(run.out.Drain()).empty());
 }
 
 TEST_CASE("a round that fails is tried again half a minute later, or at once if somebody asks") {
@@ -188,10 +190,10 @@ TEST_CASE("a round that fails is tried again half a minute later, or at once if 
   run.out.Drain();
   CHECK(run.Answer(kSecond, CheckpointName(3), "disk full", false, false, 1000).ok());
   const SchedulerEffects failed = run.out.Drain();
-  REQUIRE(failed.send.size() == 1);
-  CHECK(failed.send[0].reply_to == 9);
-  CHECK(std::get<ErrorReply>(*failed.send[0].body).text.ends_with("server-2: disk full"));
-  CHECK(Has(failed.notices, event::kCheckpointFailed, {{"training", true}, {"last", ""}}));
+  REQUIRE(MessagesIn(failed).size() == 1);
+  CHECK(MessagesIn(failed)[0].reply_to == 9);
+  CHECK(std::get<ErrorReply>(*MessagesIn(failed)[0].body).text.ends_with("server-2: disk full"));
+  CHECK(Has(NoticesIn(failed), event::kCheckpointFailed, {{"training", true}, {"last", ""}}));
   CHECK_FALSE(run.checkpointer->Due(false, 30999));
   CHECK(run.checkpointer->Due(false, 31000));
   run.checkpointer->WantAtOnce(2000);
@@ -238,9 +240,9 @@ TEST_CASE("who asked is told where the newest checkpoint lies") {
   run.checkpointer->WantFor({4}, 1, 0);  // has left
   run.checkpointer->AnswerWaiters("", run.roster, &run.out);
   const SchedulerEffects answers = run.out.Drain();
-  REQUIRE(answers.send.size() == 1);
-  CHECK(answers.send[0].to == "observer");
-  CHECK(std::get<CheckpointDone>(*answers.send[0].body).name == CheckpointName(3));
+  REQUIRE(MessagesIn(answers).size() == 1);
+  CHECK(MessagesIn(answers)[0].to == "observer");
+  CHECK(std::get<CheckpointDone>(*MessagesIn(answers)[0].body).name == CheckpointName(3));
   CHECK_FALSE(run.checkpointer->has_waiters());
 }
 
@@ -262,8 +264,8 @@ TEST_CASE("only servers that have not answered are asked again") {
   run.out.Drain();
   for (const Member* server : run.roster.Seated()) run.checkpointer->SendAgain(*server, &run.out);
   const SchedulerEffects again = run.out.Drain();
-  REQUIRE(again.send.size() == 1);
-  CHECK(again.send[0].to == "p2");
+  REQUIRE(MessagesIn(again).size() == 1);
+  CHECK(MessagesIn(again)[0].to == "p2");
 }
 
 TEST_CASE("a server that says what cannot be of its shard has failed") {
@@ -281,9 +283,10 @@ TEST_CASE("a server that says what cannot be of its shard has failed") {
     CHECK(run.Answer(kFirst, CheckpointName(3)).ok());
     if (run.checkpointer->AwaitsManifest()) run.checkpointer->WriteManifest(&run.out);
     const SchedulerEffects effects = run.out.Drain();
-    CHECK(effects.manifest.has_value() == run.checkpointer->round());
-    CHECK(effects.manifest.has_value() == effects.notices.empty());
-    return effects.notices.empty() ? "" : effects.notices.front().text;
+    const bool writes = !All<action::WriteManifest>(effects).empty();
+    CHECK(writes == run.checkpointer->round());
+    CHECK(writes == NoticesIn(effects).empty());
+    return NoticesIn(effects).empty() ? "" : NoticesIn(effects).front().text;
   };
   CHECK(failure([](CheckpointDone*) {}).empty());
   const auto refused = [&](const std::string& why, auto change) {
@@ -312,8 +315,8 @@ TEST_CASE("who asks for a checkpoint again and again is answered a few times") {
   for (uint64_t request = 1; request <= 1000; ++request) run.checkpointer->WantFor({3}, request, 0);
   run.checkpointer->AnswerWaiters("", run.roster, &run.out);
   const SchedulerEffects answers = run.out.Drain();
-  REQUIRE(answers.send.size() == 4);
-  CHECK(answers.send.back().reply_to == 1000);
+  REQUIRE(MessagesIn(answers).size() == 4);
+  CHECK(MessagesIn(answers).back().reply_to == 1000);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The scheduler's checkpoints, stops and resumes.
 #include "scheduler/base/events.h"
+#include "tests/scheduler/support/actions.h"
 #include "tests/scheduler/support/fake_cluster.h"
 
 namespace dslide::checkpointing_test {
@@ -309,7 +310,7 @@ TEST_CASE("a run that is stopped while the ledger has no room ends with its newe
   SUBCASE("nothing") {
     const auto effects = run.core().StopWithoutLedger(run.now);
     CHECK(effects.ledger.empty());
-    CHECK(effects.send.size() == 3);
+    CHECK(MessagesIn(effects).size() == 3);
     CHECK(OutcomeKind(&run) == ErrorKind::kTryLater);
   }
   SUBCASE("a checkpoint") {

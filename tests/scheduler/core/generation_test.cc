@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/scheduler/support/actions.h"
 #include "tests/support/numbered_samples.h"
 
 namespace dslide::generation_test {
@@ -41,10 +42,10 @@ TEST_CASE("a lease answers the request") {
   Setup run;
   CHECK(run.Give(11, 7));
   const SchedulerEffects effects = run.out.Drain();
-  REQUIRE(effects.send.size() == 1);
-  CHECK(effects.send[0].to == "p11");
-  CHECK(effects.send[0].reply_to == 7);
-  CHECK(std::holds_alternative<LeaseGrant>(*effects.send[0].body));
+  REQUIRE(MessagesIn(effects).size() == 1);
+  CHECK(MessagesIn(effects)[0].to == "p11");
+  CHECK(MessagesIn(effects)[0].reply_to == 7);
+  CHECK(std::holds_alternative<LeaseGrant>(*MessagesIn(effects)[0].body));
 }
 
 TEST_CASE("requests that wait are served in their order, once there is work") {
@@ -61,9 +62,9 @@ TEST_CASE("requests that wait are served in their order, once there is work") {
   run.Serve();
   CHECK(run.generation.pending.empty());
   const SchedulerEffects effects = run.out.Drain();
-  REQUIRE(effects.send.size() == 2);
-  CHECK(effects.send[0].to == "p12");
-  CHECK(effects.send[1].reply_to == 6);
+  REQUIRE(MessagesIn(effects).size() == 2);
+  CHECK(MessagesIn(effects)[0].to == "p12");
+  CHECK(MessagesIn(effects)[1].reply_to == 6);
 }
 
 TEST_CASE("while very many wait, and there is no more work than before, nobody looks at them") {
@@ -93,7 +94,7 @@ TEST_CASE("requests of workers that are gone or ask again are forgotten") {
   run.roster.Remove({12});
   run.Serve();
   CHECK(run.generation.pending.empty());
-  CHECK(run.out.Drain().send.empty());
+  CHECK(MessagesIn(run.out.Drain()).empty());
 }
 
 }  // namespace

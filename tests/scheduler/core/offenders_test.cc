@@ -4,6 +4,7 @@
 #include "common/run/lease_proofs.h"
 #include "scheduler/base/events.h"
 #include "scheduler/members/offences.h"
+#include "tests/scheduler/support/actions.h"
 #include "tests/scheduler/support/fake_cluster.h"
 
 namespace dslide::offenders_test {
@@ -119,8 +120,8 @@ TEST_CASE("offenders: the third offence puts the worker out, and its key into qu
   const auto effects = run.core().Handle("peer-" + std::to_string(liar),
                                          {{{77}, {liar}, 900, 0, 1}, Forged(leased)}, run.now);
   CHECK_FALSE(IsMember(&run, liar));
-  REQUIRE(effects.quarantine.size() == 1);
-  CHECK(effects.quarantine[0].member == Incarnation{liar});
+  REQUIRE(All<action::QuarantineKey>(effects).size() == 1);
+  CHECK(All<action::QuarantineKey>(effects)[0].member == Incarnation{liar});
   CHECK(run.status().offences == 3);
   CHECK(run.status().journal.decisions().back().event.Is(event::kWorkerGone));
   run.work(liar).clear();

@@ -1,5 +1,6 @@
 // Servers that are lost, come back, are replaced, or whose slots the others take over.
 #include "scheduler/base/events.h"
+#include "tests/scheduler/support/actions.h"
 #include "tests/scheduler/support/fake_cluster.h"
 
 namespace dslide::recovery_test {
@@ -564,8 +565,8 @@ TEST_CASE("recovery: a ledger that cannot be written ends the run, and all are t
   CHECK(run.core().phase() == Phase::kFinished);
   CHECK(run.core().outcome().error().message == "ledger: no space left on device");
   CHECK(effects.ledger.empty());
-  REQUIRE(effects.send.size() == 3);
-  for (const auto& out : effects.send) CHECK(std::get<Shutdown>(*out.body).exit_code == 1);
+  REQUIRE(MessagesIn(effects).size() == 3);
+  for (const auto& out : MessagesIn(effects)) CHECK(std::get<Shutdown>(*out.body).exit_code == 1);
 }
 
 }  // namespace

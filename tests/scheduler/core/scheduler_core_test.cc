@@ -5,6 +5,7 @@
 #include "scheduler/status/prometheus_text.h"
 #include "scheduler/status/status.h"
 #include "scheduler/status/summary.h"
+#include "tests/scheduler/support/actions.h"
 #include "tests/scheduler/support/fake_cluster.h"
 #include "tests/support/numbered_samples.h"
 
@@ -293,7 +294,7 @@ SchedulerCore::Effects Ask(FakeCluster* run, uint64_t worker, uint64_t sequence,
 // The grants among effects: to whom, and in reply to which request.
 std::vector<std::pair<PeerId, uint64_t>> Grants(const SchedulerCore::Effects& effects) {
   std::vector<std::pair<PeerId, uint64_t>> grants;
-  for (const auto& out : effects.send) {
+  for (const auto& out : MessagesIn(effects)) {
     if (std::holds_alternative<LeaseGrant>(*out.body)) grants.emplace_back(out.to, out.reply_to);
   }
   return grants;
@@ -308,14 +309,15 @@ TEST_CASE("workers that had to wait get a lease as soon as there is one, in the 
   run.Wait(8000);  // until it is taken for dead
   for (const uint64_t worker : {12, 13, 14}) {
     const auto effects = Ask(&run, worker, 500 + worker, LeaseRequest{worker == 13});
-    REQUIRE(effects.send.size() == 1);
-    const auto wait = std::get<LeaseWait>(*effects.send[0].body);
+    REQUIRE(MessagesIn(effects).size() == 1);
+    const auto wait = std::get<LeaseWait>(*MessagesIn(effects)[0].body);
     CHECK(wait.retry_ms == 1000);
     CHECK_FALSE(wait.finished);
-    CHECK(effects.send[0].reply_to == 500 + worker);
+    CHECK(MessagesIn(effects)[0].reply_to == 500 + worker);
   }
   // Asking again is asking last, and one request gets one lease.
-  CHECK(std::holds_alternative<LeaseWait>(*Ask(&run, 12, 600, LeaseRequest{}).send.at(0).body));
+  CHECK(std::holds_alternative<LeaseWait>(
+      *MessagesIn(Ask(&run, 12, 600, LeaseRequest{})).at(0).body));
   CHECK(Grants(Ask(&run, 14, 601, Heartbeat{})).empty());
   CHECK(Grants(Ask(&run, 14, 602, Leave{})).empty());
   run.servers.at(2).alive = true;
@@ -324,7 +326,7 @@ TEST_CASE("workers that had to wait get a lease as soon as there is one, in the 
   back.plan_version = 1;  // as it was
   const auto effects = Ask(&run, 2, 603, back);
   CHECK(Grants(effects) == ToWorkers{{"peer-13", 513}, {"peer-12", 600}});
-  for (const auto& out : effects.send) {
+  for (const auto& out : MessagesIn(effects)) {
     const auto* grant = std::get_if<LeaseGrant>(&*out.body);
     if (grant == nullptr) continue;
     const bool by_numbers = out.to == "peer-13";           // it said that it has the data

@@ -125,7 +125,7 @@ TEST_CASE("ledger: a scheduler that dies while the disk is full leaves what it h
 SchedulerEffects Recorded(uint64_t n) {
   SchedulerEffects effects;
   effects.ledger.push_back(FixedEntry(n));
-  effects.notices.push_back({event::kLedgerWaits, std::to_string(n)});
+  effects.actions.push_back(action::Log{{event::kLedgerWaits, std::to_string(n)}});
   effects.sync_ledger = n % 2 == 1;
   return effects;
 }
@@ -141,7 +141,7 @@ TEST_CASE("ledger queue: what is decided waits for room, in order, and is tried 
     while (true) {
       std::optional<SchedulerEffects> next = Ok(queue.Next(now_ms));
       if (!next) return;
-      done.push_back((*next).notices.at(0).text);
+      done.push_back(std::get<action::Log>(next->actions.at(0)).event.text);
     }
   };
   for (const uint64_t n : {0, 1}) queue.Add(Recorded(n));

@@ -5,6 +5,7 @@
 
 #include "scheduler/pass/run_totals.h"
 #include "scheduler/pass/training_clock.h"
+#include "tests/scheduler/support/actions.h"
 #include "tests/support/events.h"
 #include "tests/support/numbered_samples.h"
 
@@ -90,7 +91,7 @@ TEST_CASE("after an epoch there is a moment without a pass, and after the last o
   run.pass.EndEpoch(run.run, &run.out);
   CHECK(run.pass.between_passes());
   CHECK_FALSE(run.pass.training_complete());
-  CHECK(run.out.Drain().epoch_done == 1);
+  CHECK(All<action::ShowEpoch>(run.out.Drain()).at(0).epochs == 1);
   run.pass.BeginEpoch(run.run);
   CHECK(run.TrainAll() == 13);
   run.pass.EndEpoch(run.run, &run.out);
@@ -101,7 +102,7 @@ TEST_CASE("after an epoch there is a moment without a pass, and after the last o
 TEST_CASE("a pass goes on from what counts") {
   Setup run(-1, {0, 2, 8, {{0, 0}, {1, 2}}});
   run.pass.Begin(run.run, &run.out);
-  CHECK(Has(run.out.Drain().notices, event::kRunContinued, {{"epoch", 1}, {"batches", 2}}));
+  CHECK(Has(NoticesIn(run.out.Drain()), event::kRunContinued, {{"epoch", 1}, {"batches", 2}}));
   CHECK(run.pass.done() == 2);
   CHECK(run.TrainAll() == 11);
   CHECK(run.pass.counted().batches == 13);
@@ -216,15 +217,15 @@ TEST_CASE("synchronous: steps count in order, and servers are told once") {
   REQUIRE(grant->batches.size() == 3);
   CHECK(run.pass.CountTrained(run.run, Setup::Report(*grant, 1), 0));
   run.pass.Commit(run.run, run.roster, &run.out);
-  CHECK(run.out.Drain().send.empty());
+  CHECK(MessagesIn(run.out.Drain()).empty());
   CHECK(run.pass.CountTrained(run.run, Setup::Report(*grant, 0), 0));
   run.pass.Commit(run.run, run.roster, &run.out);
   const SchedulerEffects told = run.out.Drain();
-  REQUIRE(told.send.size() == 1);
-  CHECK(std::get<CommitSteps>(*told.send[0].body).committed == 1);
+  REQUIRE(MessagesIn(told).size() == 1);
+  CHECK(std::get<CommitSteps>(*MessagesIn(told)[0].body).committed == 1);
   CHECK(told.sync_ledger);
   run.pass.CommitAgain(*run.roster.Find(kServer), &run.out);
-  CHECK(run.out.Drain().send.size() == 1);
+  CHECK(MessagesIn(run.out.Drain()).size() == 1);
 }
 
 TEST_CASE("synchronous: a checkpoint holds whole steps") {

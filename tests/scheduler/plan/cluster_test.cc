@@ -1,5 +1,6 @@
 #include "scheduler/plan/cluster.h"
 #include "scheduler/base/events.h"
+#include "tests/scheduler/support/actions.h"
 #include "tests/support/events.h"
 
 #include <doctest/doctest.h>
@@ -48,7 +49,7 @@ struct Setup {
   // What is said when a server leaves, after "left; ".
   std::string LeaveLine(uint64_t server) {
     cluster.Drop(*cluster.roster.Find({server}), false, "left", 0, 5, &out);
-    const std::string line = out.Drain().notices.at(0).text;
+    const std::string line = NoticesIn(out.Drain()).at(0).text;
     return line.substr(line.find("left; ") + 6);
   }
   std::string Waiting() { return cluster.WaitingLine(inputs.config.cluster); }
@@ -63,13 +64,13 @@ struct Setup {
 TEST_CASE("a server is a member once it was reached") {
   Setup run;
   CHECK(run.Join(1, Role::kServer, false).member == nullptr);
-  CHECK(run.out.Drain().probes.size() == 1);
+  CHECK(All<action::Probe>(run.out.Drain()).size() == 1);
   const Cluster::Joined joined = run.Join(1, Role::kServer, true);
   REQUIRE(joined.member != nullptr);
   CHECK(joined.is_new);
   const SchedulerEffects welcome = run.out.Drain();
-  REQUIRE(welcome.send.size() == 1);
-  CHECK(std::get<JoinReply>(*welcome.send[0].body).train_samples == 50);
+  REQUIRE(MessagesIn(welcome).size() == 1);
+  CHECK(std::get<JoinReply>(*MessagesIn(welcome)[0].body).train_samples == 50);
   CHECK_FALSE(run.Join(1, Role::kServer, false).is_new);
 }
 
@@ -80,9 +81,9 @@ TEST_CASE("a server that is not reached in time is refused") {
   run.now_ms = 10'000;
   run.cluster.TendApplicants(run.now_ms, &run.out);
   const SchedulerEffects refused = run.out.Drain();
-  REQUIRE(refused.send.size() == 1);
-  CHECK(std::get<ErrorReply>(*refused.send[0].body).code == ErrorCode::kRefused);
-  CHECK(Has(refused.notices, event::kServerRefused));
+  REQUIRE(MessagesIn(refused).size() == 1);
+  CHECK(std::get<ErrorReply>(*MessagesIn(refused)[0].body).code == ErrorCode::kRefused);
+  CHECK(Has(NoticesIn(refused), event::kServerRefused));
 }
 
 TEST_CASE("a server that asks while too many do is not answered, and asks again") {
@@ -92,10 +93,10 @@ TEST_CASE("a server that asks while too many do is not answered, and asks again"
   }
   run.out.Drain();
   CHECK(run.Join(99, Role::kServer, false).member == nullptr);
-  CHECK(run.out.Drain().send.empty());  // a refusal would end it
+  CHECK(MessagesIn(run.out.Drain()).empty());  // a refusal would end it
   run.cluster.admission.Answered({1}, {1});
   run.Join(99, Role::kServer, false);
-  CHECK(run.out.Drain().probes.size() == 1);
+  CHECK(All<action::Probe>(run.out.Drain()).size() == 1);
 }
 
 TEST_CASE("what dslide doctor asks for is refused without a line") {
@@ -105,8 +106,8 @@ TEST_CASE("what dslide doctor asks for is refused without a line") {
   run.now_ms = 10'000;
   run.cluster.TendApplicants(run.now_ms, &run.out);
   const SchedulerEffects refused = run.out.Drain();
-  CHECK(refused.send.size() == 1);
-  CHECK(refused.notices.empty());
+  CHECK(MessagesIn(refused).size() == 1);
+  CHECK(NoticesIn(refused).empty());
 }
 
 TEST_CASE("a worker that is gone has its batches dropped by the servers") {
@@ -114,9 +115,9 @@ TEST_CASE("a worker that is gone has its batches dropped by the servers") {
   run.Start();
   run.cluster.Drop(*run.cluster.roster.Find({11}), true, "is silent", 3, 5, &run.out);
   const SchedulerEffects effects = run.out.Drain();
-  CHECK(effects.send.size() == 2);
-  CHECK(std::get<DropBatches>(*effects.send[0].body).incarnation == Incarnation{11});
-  CHECK(Has(effects.notices, event::kWorkerGone,
+  CHECK(MessagesIn(effects).size() == 2);
+  CHECK(std::get<DropBatches>(*MessagesIn(effects)[0].body).incarnation == Incarnation{11});
+  CHECK(Has(NoticesIn(effects), event::kWorkerGone,
             {{"worker", "worker"}, {"why", "is silent"}, {"leases", 3}}));
   CHECK(run.out.journal().departures().back().lost);
   CHECK(run.cluster.roster.Find({11}) == nullptr);
@@ -127,9 +128,11 @@ TEST_CASE("a server that is gone leaves its seat vacant") {
   run.Start();
   run.cluster.Drop(*run.cluster.roster.Find({2}), false, "left", 0, 5, &run.out);
   CHECK(run.cluster.seats.Vacant(run.cluster.roster) == std::vector<size_t>{1});
-  CHECK(run.out.Drain().notices.at(0).text.ends_with(
-      "left; waiting 30 s for it or another server; then the others take its slots, from the last "
-      "checkpoint (cluster.takeover_s)"));
+  CHECK(NoticesIn(run.out.Drain())
+            .at(0)
+            .text.ends_with("left; waiting 30 s for it or another server; then the others take its "
+                            "slots, from the last "
+                            "checkpoint (cluster.takeover_s)"));
   CHECK(run.cluster.WaitingLine(run.inputs.config.cluster)
             .starts_with("waiting for server-2 or a replacement"));
 }
@@ -174,7 +177,7 @@ TEST_CASE("a server that is left out may not come back at once") {
   Setup run;
   run.Start();
   run.cluster.LeaveOut({run.cluster.roster.Find({2})}, "is deaf", 5, &run.out);
-  CHECK(std::get<Shutdown>(*run.out.Drain().send.at(0).body).exit_code == 75);
+  CHECK(std::get<Shutdown>(*MessagesIn(run.out.Drain()).at(0).body).exit_code == 75);
   const Cluster::Joined again = [&] {
     dslide::Join join;
     join.role = Role::kServer;
@@ -182,7 +185,7 @@ TEST_CASE("a server that is left out may not come back at once") {
     return run.cluster.OnJoin("p", {{{77}, {3}, 1, 0, 0}, join}, true, run.inputs, 6, &run.out);
   }();
   CHECK(again.member == nullptr);
-  CHECK(std::get<ErrorReply>(*run.out.Drain().send.at(0).body).text.find("is deaf") !=
+  CHECK(std::get<ErrorReply>(*MessagesIn(run.out.Drain()).at(0).body).text.find("is deaf") !=
         std::string::npos);
 }
 
@@ -222,7 +225,7 @@ TEST_CASE("an observer that has been silent the longest makes room for another o
   CHECK(join(5000, 30));
   CHECK(run.cluster.roster.Find({1007}) == nullptr);
   CHECK(run.cluster.roster.Count(Role::kObserver) == kMostObservers);
-  const auto sent = run.out.Drain().send;
+  const auto sent = MessagesIn(run.out.Drain());
   CHECK(std::get<Shutdown>(*sent.at(0).body).reason.find("silent the longest") !=
         std::string::npos);
 }
@@ -330,10 +333,11 @@ TEST_CASE("what makes no sense, and who comes too often, does not join") {
         run.cluster.OnJoin(peer, message, false, run.inputs, run.now_ms, &run.out).member !=
         nullptr;
     const SchedulerEffects effects = run.out.Drain();
-    REQUIRE(effects.send.size() <= 1);
-    const auto* error =
-        effects.send.empty() ? nullptr : std::get_if<ErrorReply>(&*effects.send[0].body);
-    CHECK(joined == (error == nullptr && !effects.send.empty()));
+    REQUIRE(MessagesIn(effects).size() <= 1);
+    const auto* error = MessagesIn(effects).empty()
+                            ? nullptr
+                            : std::get_if<ErrorReply>(&*MessagesIn(effects)[0].body);
+    CHECK(joined == (error == nullptr && !MessagesIn(effects).empty()));
     return error == nullptr ? ErrorReply{ErrorCode::kMalformed, ""} : *error;
   };
   dslide::Join join;

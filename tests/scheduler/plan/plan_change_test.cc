@@ -1,5 +1,6 @@
 #include "scheduler/plan/plan_change.h"
 #include "scheduler/base/events.h"
+#include "tests/scheduler/support/actions.h"
 #include "tests/support/events.h"
 
 #include <doctest/doctest.h>
@@ -62,9 +63,9 @@ TEST_CASE("a wave goes through all states: copies, pause, switch") {
   run.Begin(true);
   CHECK(run.change.state() == State::kCopying);
   const SchedulerEffects ordered = run.out.Drain();
-  REQUIRE(ordered.send.size() == 1);
-  CHECK(ordered.send[0].to == "s2");
-  const auto& order = std::get<MoveSlots>(*ordered.send[0].body);
+  REQUIRE(MessagesIn(ordered).size() == 1);
+  CHECK(MessagesIn(ordered)[0].to == "s2");
+  const auto& order = std::get<MoveSlots>(*MessagesIn(ordered)[0].body);
   CHECK(order.slots == std::vector<uint32_t>{1});
 
   CHECK_FALSE(run.Advance());
@@ -93,15 +94,15 @@ TEST_CASE("a wave goes through all states: copies, pause, switch") {
   CHECK(report->paused_ms == 50);
   CHECK(report->unpaused == 0);
   CHECK(run.change.state() == State::kIdle);
-  CHECK(
-      Has(run.out.Drain().notices, event::kSlotMapTaken, {{"slots_moved", 1}, {"paused_ms", 50}}));
+  CHECK(Has(NoticesIn(run.out.Drain()), event::kSlotMapTaken,
+            {{"slots_moved", 1}, {"paused_ms", 50}}));
 }
 
 TEST_CASE("a small wave is not copied before") {
   Setup run;
   run.conditions.batch_ms = 0;  // nobody has trained
   run.Begin(false);
-  CHECK(run.out.Drain().send.empty());
+  CHECK(MessagesIn(run.out.Drain()).empty());
   CHECK(run.Advance());
 }
 
@@ -158,16 +159,16 @@ TEST_CASE("targets that do not answer are asked again, then the wave is given up
   run.out.Drain();
   run.now_ms += 2000;
   CHECK_FALSE(run.Advance());
-  CHECK(run.out.Drain().send.size() == 1);
+  CHECK(MessagesIn(run.out.Drain()).size() == 1);
   CHECK_FALSE(run.Advance());
-  CHECK(run.out.Drain().send.empty());
+  CHECK(MessagesIn(run.out.Drain()).empty());
   run.now_ms += 600'000;
   CHECK_FALSE(run.Advance());
   CHECK(run.change.state() == State::kIdle);
   const SchedulerEffects given_up = run.out.Drain();
-  REQUIRE(given_up.send.size() == 1);
-  CHECK(std::get<MoveSlots>(*given_up.send[0].body).slots.empty());
-  CHECK(Has(given_up.notices, event::kCopiesLate, {{"slots", 1}, {"patience_ms", 600'000}}));
+  REQUIRE(MessagesIn(given_up).size() == 1);
+  CHECK(std::get<MoveSlots>(*MessagesIn(given_up)[0].body).slots.empty());
+  CHECK(Has(NoticesIn(given_up), event::kCopiesLate, {{"slots", 1}, {"patience_ms", 600'000}}));
 }
 
 TEST_CASE("a source that is lost during the switch is noticed") {

@@ -1,4 +1,5 @@
 #include "scheduler/plan/seats.h"
+#include "tests/scheduler/support/actions.h"
 
 #include <doctest/doctest.h>
 
@@ -92,7 +93,7 @@ TEST_CASE("the next plan of a generation is recorded, and sent to all") {
   CHECK_FALSE(run.roster.Find({1})->ready);
   const SchedulerEffects effects = run.out.Drain();
   CHECK(effects.ledger.size() == 1);
-  CHECK(effects.send.size() == 3);  // the one that goes is told as well
+  CHECK(MessagesIn(effects).size() == 3);  // the one that goes is told as well
   run.seats.CheckInvariants(run.roster, 4);
 }
 

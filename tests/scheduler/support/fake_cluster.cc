@@ -1,6 +1,7 @@
 #include "tests/scheduler/support/fake_cluster.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -244,23 +245,35 @@ void FakeCluster::Apply(SchedulerCore::Effects effects) {
     entries.push_back(entry);
     promise.Logged(entry);
   }
-  for (auto& outgoing : effects.send) {
+  std::vector<std::function<SchedulerCore::Effects()>> outcomes;
+  for (const SchedulerAction& one : effects.actions) {
+    if (const auto* send = std::get_if<action::Send>(&one)) {
+      if (Dies()) return;
+      Deliver(send->to, *send->body);
+    } else if (const auto* log = std::get_if<action::Log>(&one)) {
+      notices.push_back(log->event);
+    } else if (const auto* debug = std::get_if<action::LogDebug>(&one)) {
+      notices.push_back(debug->event);
+    } else if (const auto* evaluation = std::get_if<action::ShowEvaluation>(&one)) {
+      evaluations.push_back(evaluation->result);
+    } else if (const auto* epoch = std::get_if<action::ShowEpoch>(&one)) {
+      epochs_done.push_back(epoch->epochs);
+    } else if (const auto* probe = std::get_if<action::Probe>(&one)) {
+      const auto found = answers_at.find(probe->address);
+      const Incarnation who = found == answers_at.end() ? probe->server : found->second;
+      if (who == Incarnation()) continue;
+      outcomes.emplace_back([=, this] { return core_->OnProbe(probe->server, who, now); });
+    } else if (const auto* write = std::get_if<action::WriteManifest>(&one)) {
+      if (Dies()) return;
+      servers.CheckSaved(write->manifest);
+      if (manifest_status.ok()) manifests.push_back(write->manifest);
+      outcomes.emplace_back([this] { return core_->OnManifest(manifest_status, now); });
+    }
+  }
+  for (const auto& outcome : outcomes) {
     if (Dies()) return;
-    Deliver(outgoing.to, *outgoing.body);
+    Apply(outcome());
   }
-  notices.insert(notices.end(), effects.notices.begin(), effects.notices.end());
-  notices.insert(notices.end(), effects.tunings.begin(), effects.tunings.end());
-  for (const auto& result : effects.evaluations) evaluations.push_back(result);
-  if (effects.epoch_done) epochs_done.push_back(*effects.epoch_done);
-  for (const Admission::Probe& probe : effects.probes) {
-    const auto found = answers_at.find(probe.address);
-    const Incarnation who = found == answers_at.end() ? probe.server : found->second;
-    if (who != Incarnation()) Apply(core_->OnProbe(probe.server, who, now));
-  }
-  if (!effects.manifest || Dies()) return;
-  servers.CheckSaved(*effects.manifest);
-  if (manifest_status.ok()) manifests.push_back(*effects.manifest);
-  if (!Dies()) Apply(core_->OnManifest(manifest_status, now));
 }
 
 void FakeCluster::Deliver(const PeerId& to, const Body& body) {

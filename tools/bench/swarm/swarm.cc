@@ -158,18 +158,26 @@ void Swarm::Tick() {
 void Swarm::Apply(SchedulerEffects effects) {
   Record(effects.ledger);
   const double began_s = ThreadCpuSeconds();
-  for (const auto& out : effects.send) {
+  for (const SchedulerAction& one : effects.actions) {
+    const auto* send = std::get_if<action::Send>(&one);
+    if (send == nullptr) continue;
     Message message;
-    message.body = *out.body;
+    message.body = *send->body;
     totals_.messages_out++;
     totals_.bytes_out += Encode(message, WirePrecision::kFp32).size();
   }
   totals_.core_s += ThreadCpuSeconds() - began_s;
-  for (const auto& out : effects.send) Deliver(out);
-  notices_.insert(notices_.end(), effects.notices.begin(), effects.notices.end());
-  for (const Admission::Probe& probe : effects.probes) OnProbe(probe);
-  if (!effects.manifest) return;
-  At(now_ms_ + DelayMs(), [this] { CallCore([&] { return core_->OnManifest({}, now_ms_); }); });
+  for (const SchedulerAction& one : effects.actions) {
+    if (const auto* send = std::get_if<action::Send>(&one)) {
+      Deliver(*send);
+    } else if (const auto* log = std::get_if<action::Log>(&one)) {
+      notices_.push_back(log->event);
+    } else if (const auto* probe = std::get_if<action::Probe>(&one)) {
+      OnProbe(*probe);
+    } else if (std::holds_alternative<action::WriteManifest>(one)) {
+      At(now_ms_ + DelayMs(), [this] { CallCore([&] { return core_->OnManifest({}, now_ms_); }); });
+    }
+  }
 }
 
 void Swarm::Record(const std::vector<LedgerEntry>& entries) {
@@ -193,7 +201,7 @@ void Swarm::OnProbe(const Admission::Probe& probe) {
   });
 }
 
-void Swarm::Deliver(const SchedulerEffects::Outgoing& out) {
+void Swarm::Deliver(const action::Send& out) {
   const auto found = by_incarnation_.find(std::stoull(out.to));
   if (found == by_incarnation_.end()) return;
   Node* const node = found->second;

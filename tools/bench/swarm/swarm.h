@@ -85,7 +85,7 @@ class Swarm {
   void Tick();
   void Apply(SchedulerEffects effects);
   void Record(const std::vector<LedgerEntry>& entries);
-  void Deliver(const SchedulerEffects::Outgoing& out);
+  void Deliver(const action::Send& out);
   void OnProbe(const Admission::Probe& probe);
 
   // Members.

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -67,44 +67,89 @@ class SharedBody {
   std::shared_ptr<Body> body_;
 };
 
-// The shell executes them in this order.
-struct SchedulerEffects {
-  struct Outgoing {
-    PeerId to;
-    SharedBody body;
-    uint64_t reply_to = 0;
-  };
+// The kinds of SchedulerAction.
+namespace action {
 
-  // Append all or none; if that fails call SchedulerCore::OnLedgerFailure() and send nothing.
+struct Send {
+  PeerId to;
+  SharedBody body;
+  uint64_t reply_to = 0;  // the sequence of the request; 0: none
+};
+
+// Sends a StatusReply with the status at that time.
+struct SendStatus {
+  PeerId to;
+  uint64_t reply_to = 0;
+};
+
+// For the log and the terminal.
+struct Log {
+  Event event;
+};
+
+// For a log of level debug.
+struct LogDebug {
+  Event event;
+};
+
+// Counts the loss of a server with slots.
+struct CountLostServer {
+  std::string name;
+};
+
+struct ShowEpoch {
+  uint32_t epochs = 0;  // trained so far
+};
+
+struct ShowEvaluation {
+  EvaluationResult result;
+  std::vector<EvaluatedSample> examples;
+};
+
+// Writes the adjustment beside the checkpoints.
+struct StoreRanking {
+  LogitAdjustment adjustment;
+  std::string newest_checkpoint;  // its directory
+};
+
+// Its outcome goes to SchedulerCore::OnManifest().
+struct WriteManifest {
+  Manifest manifest;
+};
+
+// Asks for a segment of the stream. It goes to SchedulerCore::OnSegment(), or the end of the stream
+// to OnStreamEnd().
+struct FetchSegment {
+  uint32_t number = 0;
+};
+
+// The key of a member that lies is not let in any more.
+struct QuarantineKey {
+  Incarnation member;
+  std::vector<uint32_t> accusers;  // servers, by their keys' fingerprints; see offences.h
+};
+
+// Sends a request to the address. Who answers goes to SchedulerCore::OnProbe().
+using Probe = Admission::Probe;
+
+}  // namespace action
+
+using SchedulerAction =
+    std::variant<action::Send, action::SendStatus, action::Log, action::LogDebug,
+                 action::CountLostServer, action::ShowEpoch, action::ShowEvaluation,
+                 action::StoreRanking, action::WriteManifest, action::FetchSegment,
+                 action::QuarantineKey, action::Probe>;
+
+struct SchedulerEffects {
+  // Append all or none before any action; if that fails call SchedulerCore::OnLedgerFailure(), and
+  // drop the actions.
   std::vector<LedgerEntry> ledger;
-  // The messages say what counts: all entries have to be on the disk before they are sent.
+  // The actions say what counts: all entries have to be on the disk before them.
   bool sync_ledger = false;
-  std::vector<Outgoing> send;
-  std::vector<Outgoing> status_wanted;    // to be sent with the status at that time
-  std::vector<Event> notices;             // for the log and the terminal
-  std::vector<std::string> lost_servers;  // names of servers that were lost
-  std::vector<Event> tunings;             // for the debug log
-  std::vector<EvaluationResult> evaluations;
-  std::vector<EvaluatedSample> examples;  // the last samples of the last of them
-  // Write it beside the checkpoints, of which `directory` is the newest.
-  struct Ranking {
-    LogitAdjustment adjustment;
-    std::string directory;
-  };
-  std::optional<Ranking> ranking;
-  std::optional<Manifest> manifest;    // write it; then call OnManifest()
-  std::optional<uint32_t> epoch_done;  // epochs trained so far
-  // The segment of the stream that training goes on with: then call OnSegment(), or OnStreamEnd().
-  std::optional<uint32_t> segment_wanted;
-  // Members that lie: their keys are not to be let in any more.
-  struct Quarantine {
-    Incarnation member;
-    std::string why;
-    std::vector<uint32_t> accusers;  // servers, by their keys' fingerprints; see offences.h
-  };
-  std::vector<Quarantine> quarantine;
-  // Send a request to each of these addresses, and tell OnProbe() who answers.
-  std::vector<Admission::Probe> probes;
+  // Execute them front to back.
+  std::vector<SchedulerAction> actions;
+
+  bool empty() const { return ledger.empty() && !sync_ledger && actions.empty(); }
 };
 
 }  // namespace dslide
