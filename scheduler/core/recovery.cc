@@ -36,12 +36,13 @@ std::string RemedyFor(const RunState& run) {
 }  // namespace
 
 void Interrupt(RunState* run, int64_t now_ms) {
+  if (run->phase == ClusterPhase::kGathering) return;
   if (run->InPass()) {
     if (run->clock.running()) run->clock.Stop(run->roster().cpu_seconds(), now_ms);
     run->checkpointer.GiveUp(now_ms);
     run->generation.CancelChange(run->roster(), &run->out);
   }
-  run->stage = RunState::Stage::kGathering;
+  run->Enter(ClusterEvent::kServersLost);
 }
 
 void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
@@ -49,7 +50,7 @@ void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
   const auto& checkpoint = run->checkpointer.newest();
   if (!checkpoint && !run->inputs.ledger.last_checkpoint.empty()) {
     return Finish(run, CheckpointsAreGone(run->inputs.ledger, run->inputs.checkpoint_directory),
-                  "the checkpoints are gone", now_ms);
+                  run_end::kCheckpointsGone, now_ms);
   }
   const std::string name = checkpoint ? checkpoint->name : "";
   if (run->cluster.seats.live()) {
@@ -75,7 +76,7 @@ void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
   run->cluster.seats.SetSettings(run->inputs.settings);
   for (const PlanServer& server : run->plan().servers)
     run->cluster.loads.WarmUp(server.incarnation);
-  run->stage = RunState::Stage::kLoading;
+  run->Enter(ClusterEvent::kGenerationBegins);
   const CountedWork& counted = run->pass().counted();
   run->out.Record(
       LedgerRestored{name, counted.epoch, counted.batches, counted.samples, counted.done});
@@ -138,7 +139,7 @@ void OnDrift(RunState* run, int64_t now_ms) {
       now_ms);
   if (run->drift->WentBack()) return GoBack(run, now_ms);
   Finish(run, Failed(line + "; going back to the checkpoint has not helped. " + RemedyFor(*run)),
-         "the training loss rises again and again", now_ms);
+         run_end::kLossRises, now_ms);
 }
 
 }  // namespace dslide

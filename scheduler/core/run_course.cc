@@ -65,7 +65,7 @@ void EndEvaluation(RunState* run, int64_t now_ms) {
     run->out.ShowEvaluation(result, std::move(examples));
   }
   if (result.set == EvaluationSet::kTest)
-    return Finish(run, EndOf(*run), "training is finished", now_ms);
+    return Finish(run, EndOf(*run), run_end::kTrained, now_ms);
   BeginEpoch(run, now_ms);
 }
 
@@ -84,7 +84,7 @@ void BeginNextPass(RunState* run, int64_t now_ms) {
   if (evaluate) {
     BeginEvaluation(run, last ? EvaluationSet::kTest : EvaluationSet::kTestPart);
   } else if (last) {
-    Finish(run, EndOf(*run), "training is finished", now_ms);
+    Finish(run, EndOf(*run), run_end::kTrained, now_ms);
   } else {
     BeginEpoch(run, now_ms);
   }
@@ -98,7 +98,7 @@ void AfterCheckpoint(RunState* run, int64_t now_ms) {
       fmt::format("stopped after {}; the checkpoint is {}",
                   Plural(run->checkpointer.saved_batches().value_or(0), "batch", "batches"),
                   run->checkpointer.newest_directory())};
-  Finish(run, stopped, "stopped on request", now_ms);
+  Finish(run, stopped, run_end::kStopped, now_ms);
 }
 
 }  // namespace
@@ -212,7 +212,7 @@ void OnCheckpointWritten(RunState* run, const Status& written, int64_t now_ms) {
   if (!run->checkpointer.round()) return;  // a recovery came in between: it is complete
   const Status status = run->checkpointer.OnManifest(written, run->WaitsForCheckpoint(), now_ms,
                                                      &run->out, run->roster());
-  if (!status.ok()) Finish(run, status, "a checkpoint failed", now_ms);
+  if (!status.ok()) Finish(run, status, run_end::kCheckpointFailed, now_ms);
   if (!written.ok()) return;
   if (run->drift) run->drift->Saved();
   // Servers that stop with the run leave with its last checkpoint, not with an earlier one.

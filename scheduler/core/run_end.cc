@@ -6,15 +6,19 @@
 
 namespace dslide {
 
-void Finish(RunState* run, Status outcome, const std::string& reason, int64_t now_ms) {
-  if (run->Finished()) return;
+void Finish(RunState* run, Status outcome, const RunEnd& end, int64_t now_ms) {
+  if (!run->Finished()) FinishAgain(run, std::move(outcome), end, now_ms);
+}
+
+void FinishAgain(RunState* run, Status outcome, const RunEnd& end, int64_t now_ms) {
   if (run->clock.running()) run->clock.Stop(run->roster().cpu_seconds(), now_ms);
   run->outcome = std::move(outcome);
-  run->stage = RunState::Stage::kFinished;
+  run->Enter(ClusterEvent::kRunEnds);
   run->pass().Stop();
   run->out.Record(LedgerStopped{run->outcome.ok()});
   const Shutdown shutdown{
-      reason, run->outcome.ok() ? 0u : static_cast<uint32_t>(ExitCode(run->outcome.error().kind))};
+      end.reason,
+      run->outcome.ok() ? 0u : static_cast<uint32_t>(ExitCode(run->outcome.error().kind))};
   for (const Role role : {Role::kWorker, Role::kServer, Role::kObserver}) {
     run->out.SendToAll(run->roster(), role, shutdown);
   }

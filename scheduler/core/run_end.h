@@ -1,4 +1,4 @@
-// The end of a run.
+// What ends a run, and how.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,49 @@
 
 namespace dslide {
 
-// Tells everybody that the run is over. `reason` is for the members' logs.
-void Finish(RunState* run, Status outcome, const std::string& reason, int64_t now_ms);
+struct RunEnd {
+  const char* reason;     // as members log it
+  const char* when;       // for scheduler/README.md, as the next one
+  const char* exit_code;  // of the scheduler
+};
+
+namespace run_end {
+
+inline constexpr RunEnd kTrained = {"training is finished", "after the last evaluation", "0"};
+inline constexpr RunEnd kStopped = {
+    "stopped on request",
+    "after a signal or `dslide run stop`: after a checkpoint, while servers "
+    "are missing with the newest one",
+    "85; 75 if nothing was saved"};
+inline constexpr RunEnd kStoppedAtOnce = {"stopped at once", "after a second signal", "1"};
+inline constexpr RunEnd kTooFewServers = {
+    "not enough servers joined", "nothing has begun, and `cluster.join_timeout_s` is over", "75"};
+inline constexpr RunEnd kServersMissing = {
+    "servers are missing", "a lost server is not replaced within `cluster.join_timeout_s`", "75"};
+inline constexpr RunEnd kCheckpointsGone = {
+    "the checkpoints are gone", "a recovery finds none of the checkpoints that the ledger names",
+    "2"};
+inline constexpr RunEnd kLossRises = {"the training loss rises again and again",
+                                      "returns to the newest checkpoint have not helped", "1"};
+inline constexpr RunEnd kCheckpointFailed = {
+    "a checkpoint failed", "the last one has failed for ten minutes, after a stop for 20 s", "1"};
+inline constexpr RunEnd kServerFailed = {"a server failed",
+                                         "a server with slots cannot load or update them", "1"};
+inline constexpr RunEnd kLedgerFailed = {
+    "the ledger could not be written",
+    "its disk fails, or has no room for ten minutes after the end or 20 s after a stop",
+    "1; after a stop 85 or 75"};
+
+inline constexpr const RunEnd* kAll[] = {
+    &kTrained,         &kStopped,   &kStoppedAtOnce,    &kTooFewServers, &kServersMissing,
+    &kCheckpointsGone, &kLossRises, &kCheckpointFailed, &kServerFailed,  &kLedgerFailed};
+
+}  // namespace run_end
+
+// Tells everybody that the run is over.
+void Finish(RunState* run, Status outcome, const RunEnd& end, int64_t now_ms);
+// The same where no member has heard of an end that Finish() was called for.
+void FinishAgain(RunState* run, Status outcome, const RunEnd& end, int64_t now_ms);
 
 // The outcome of a run that stops with its newest checkpoint, because without all servers, or
 // without a ledger, it cannot write another. `why`: "while servers were missing".

@@ -1,15 +1,61 @@
-// The phases of a run, as the status shows them.
+// The phases of a run and of its cluster.
 #pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "scheduler/base/transition.h"
 
 namespace dslide {
 
+// What the status shows: the phase of the cluster, of which kReady is training or evaluating.
 enum class RunPhase {
-  kGathering,   // the plan's seats, or before the first plan cluster.servers of them, wait for
-                // servers
-  kLoading,     // a plan was sent, servers initialise or restore their slots
-  kTraining,    // units of the epoch are leased; checkpoints are written meanwhile
-  kEvaluating,  // units of the evaluation are leased
-  kFinished,    // Shutdown was sent
+  kGathering,
+  kLoading,
+  kTraining,  // also between an epoch and what follows
+  kEvaluating,
+  kFinished,
 };
+
+// Whether the slots have servers. The stages of kReady are those of PassStage.
+enum class ClusterPhase : uint8_t {
+  kGathering,  // assignments wait for servers; before the first slot map cluster.servers of them
+  kLoading,    // a slot map is published; servers initialise or restore their slots
+  kReady,      // every slot has a server that is ready
+  kFinished,   // Shutdown is sent
+};
+
+enum class ClusterEvent : uint8_t {
+  kGenerationBegins,
+  kServersReady,
+  kServersBack,
+  kServersLost,
+  kRunEnds,
+};
+
+inline constexpr Transition<ClusterPhase, ClusterEvent> kClusterTransitions[] = {
+    {ClusterPhase::kGathering, ClusterEvent::kGenerationBegins, ClusterPhase::kLoading},
+    {ClusterPhase::kGathering, ClusterEvent::kServersBack, ClusterPhase::kReady},
+    {ClusterPhase::kGathering, ClusterEvent::kRunEnds, ClusterPhase::kFinished},
+    {ClusterPhase::kLoading, ClusterEvent::kServersReady, ClusterPhase::kReady},
+    {ClusterPhase::kLoading, ClusterEvent::kServersLost, ClusterPhase::kGathering},
+    {ClusterPhase::kLoading, ClusterEvent::kRunEnds, ClusterPhase::kFinished},
+    {ClusterPhase::kReady, ClusterEvent::kServersLost, ClusterPhase::kGathering},
+    {ClusterPhase::kReady, ClusterEvent::kRunEnds, ClusterPhase::kFinished},
+    {ClusterPhase::kFinished, ClusterEvent::kRunEnds, ClusterPhase::kFinished},
+};
+
+inline const char* NameOf(ClusterPhase phase) {
+  constexpr const char* kTexts[] = {"gathering", "loading", "ready", "finished"};
+  return kTexts[static_cast<size_t>(phase)];
+}
+
+inline const char* TextOf(ClusterEvent event) {
+  constexpr const char* kTexts[] = {"every slot of a new generation has a server",
+                                    "every server has its slots", "every server is back as it was",
+                                    "a server with slots is lost, or all are rolled back",
+                                    "the run ends"};
+  return kTexts[static_cast<size_t>(event)];
+}
 
 }  // namespace dslide

@@ -69,14 +69,14 @@ bool RunState::AllCommitted() const {
 }
 
 RunPhase RunState::Phase() const {
-  switch (stage) {
-    case Stage::kGathering:
+  switch (phase) {
+    case ClusterPhase::kGathering:
       return RunPhase::kGathering;
-    case Stage::kLoading:
+    case ClusterPhase::kLoading:
       return RunPhase::kLoading;
-    case Stage::kInPass:
+    case ClusterPhase::kReady:
       return pass().evaluating() ? RunPhase::kEvaluating : RunPhase::kTraining;
-    case Stage::kFinished:
+    case ClusterPhase::kFinished:
       return RunPhase::kFinished;
   }
   return RunPhase::kFinished;
@@ -91,9 +91,9 @@ void RunState::CheckInvariants() const {
   balancer.CheckInvariants();
   advisor.CheckInvariants();
 
-  DSLIDE_CHECK(cluster.seats.live() || stage == Stage::kGathering);
+  DSLIDE_CHECK(cluster.seats.live() || phase == ClusterPhase::kGathering);
   DSLIDE_CHECK(!InPass() || pass().begun());
-  DSLIDE_CHECK(stage != Stage::kLoading || !pass().begun());
+  DSLIDE_CHECK(phase != ClusterPhase::kLoading || !pass().begun());
   DSLIDE_CHECK(!clock.running() || Training());
   DSLIDE_CHECK(!change().has_wave() || InPass());
   DSLIDE_CHECK(!change().switching() || cluster.seats.Switched());

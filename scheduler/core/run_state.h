@@ -1,5 +1,5 @@
 // All that a scheduler knows of its run. Each part owns its fields and none knows another; the
-// functions of seating.h, replanning.h, run_course.h and SchedulerCore pass values between them.
+// functions of the files above this one and SchedulerCore pass values between them.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,6 @@
 namespace dslide {
 
 struct RunState {
-  enum class Stage { kGathering, kLoading, kInPass, kFinished };
-
   RunState(RunInputs run_inputs, int64_t now_ms);
 
   Pass& pass() { return generation.pass; }
@@ -40,10 +38,11 @@ struct RunState {
   TrustPolicy::Run Trusting() { return {inputs, &cluster, &pass(), &out, InPass()}; }
 
   RunPhase Phase() const;
-  bool Finished() const { return stage == Stage::kFinished; }
-  bool InPass() const { return stage == Stage::kInPass; }
+  bool Finished() const { return phase == ClusterPhase::kFinished; }
+  bool InPass() const { return phase == ClusterPhase::kReady; }
   // A pass waits for a seat.
-  bool Interrupted() const { return stage == Stage::kGathering && pass().begun(); }
+  bool Interrupted() const { return phase == ClusterPhase::kGathering && pass().begun(); }
+  void Enter(ClusterEvent event) { phase = Next(kClusterTransitions, phase, event); }
   bool Training() const { return InPass() && !pass().evaluating(); }
   // All servers have the slots of the plan in force.
   bool Settled() const { return !change().switching() && roster().AllReady(); }
@@ -67,10 +66,10 @@ struct RunState {
 
   RunInputs inputs;
   InversePropensities inverse_propensities;
-  int64_t started_ms;  // of this scheduler
-  Stage stage = Stage::kGathering;
-  Status outcome;            // once finished; not ok: why the run ended early
-  bool stop_wanted = false;  // the run ends after a checkpoint
+  int64_t started_ms;                             // of this scheduler
+  ClusterPhase phase = ClusterPhase::kGathering;  // Enter() changes it
+  Status outcome;                                 // once finished; not ok: why the run ended early
+  bool stop_wanted = false;                       // the run ends after a checkpoint
   int64_t sent_again_ms = 0;
   Cluster cluster;
   TrustPolicy trust;

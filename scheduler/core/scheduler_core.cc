@@ -89,7 +89,7 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     if (!of_this_plan || finished) return;
     const Status status = run_.checkpointer.OnDone(*member, *saved, run_.WaitsForCheckpoint(),
                                                    now_ms, &run_.out, run_.cluster.roster);
-    if (!status.ok()) Finish(&run_, status, "a checkpoint failed", now_ms);
+    if (!status.ok()) Finish(&run_, status, run_end::kCheckpointFailed, now_ms);
     MaybeWriteManifest(&run_, now_ms);
   } else if (std::holds_alternative<CheckpointNow>(message.body)) {
     OnCheckpointNow(&run_, *member, message, now_ms);
@@ -115,7 +115,7 @@ void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now
     if (!member->seated) return;
     const std::optional<uint32_t> index = IndexOf(run_.plan(), member->incarnation);
     if (!index || SlotsOf(run_.plan(), {*index}).empty()) return LetGo(*member, "failed", now_ms);
-    Finish(&run_, Failed(line), "a server failed", now_ms);
+    Finish(&run_, Failed(line), run_end::kServerFailed, now_ms);
   } else {
     run_.out.Reply(*member, message,
                    ErrorReply{ErrorCode::kRefused, fmt::format("the scheduler does not answer {}",
@@ -385,10 +385,9 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
   if (run_.Finished()) return Drain();
   if (run_.stop_wanted) {
     Finish(&run_, Failed("stopped at once; what was trained since the last checkpoint is lost"),
-           "stopped at once", now_ms);
+           run_end::kStoppedAtOnce, now_ms);
   } else if (!run_.InPass()) {
-    Finish(&run_, StoppedWithSaved(run_, "while servers were missing"), "stopped on request",
-           now_ms);
+    Finish(&run_, StoppedWithSaved(run_, "while servers were missing"), run_end::kStopped, now_ms);
   } else {
     run_.stop_wanted = true;
     run_.checkpointer.WantToStop(now_ms);
@@ -402,8 +401,7 @@ SchedulerCore::Effects SchedulerCore::RequestStop(int64_t now_ms) {
 }
 
 SchedulerCore::Effects SchedulerCore::OnLedgerFailure(const Status& status, int64_t now_ms) {
-  if (run_.Finished()) run_.stage = RunState::Stage::kGathering;  // no member has heard of the end
-  Finish(&run_, status.error(), "the ledger could not be written", now_ms);
+  FinishAgain(&run_, status.error(), run_end::kLedgerFailed, now_ms);
   run_.out.DropEntries();
   return Drain();
 }

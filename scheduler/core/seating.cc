@@ -42,7 +42,8 @@ bool NeedsEvaluation(const RunState& run) {
 // All seats have servers that are ready.
 void Go(RunState* run, int64_t now_ms) {
   const bool interrupted = run->Interrupted();
-  run->stage = RunState::Stage::kInPass;
+  run->Enter(run->phase == ClusterPhase::kGathering ? ClusterEvent::kServersBack
+                                                    : ClusterEvent::kServersReady);
   if (interrupted) {
     if (run->Training()) run->clock.Start(now_ms);
     run->out.Notice({event::kServersBack, "all servers are back as they were; going on"});
@@ -175,20 +176,20 @@ void TendSeats(RunState* run, int64_t now_ms) {
       }
       return SwitchTo(run, seats.GiveUp(decision.vacant), now_ms);
     case SeatDecision::Kind::kStop:
-      return Finish(run, StoppedWithSaved(*run, "while servers were missing"), "stopped on request",
+      return Finish(run, StoppedWithSaved(*run, "while servers were missing"), run_end::kStopped,
                     now_ms);
     case SeatDecision::Kind::kNotEnough:
       return Finish(run,
                     TryLater(fmt::format("{} after {} s (cluster.join_timeout_s)",
                                          run->WaitingLine(), timeout_s)),
-                    "not enough servers joined", now_ms);
+                    run_end::kTooFewServers, now_ms);
     case SeatDecision::Kind::kNotReplaced:
       return Finish(
           run,
           TryLater(fmt::format("no server took the place of {} within {} s "
                                "(cluster.join_timeout_s); start the cluster again with --resume",
                                run->plan().servers[decision.vacant[0]].name, timeout_s)),
-          "servers are missing", now_ms);
+          run_end::kServersMissing, now_ms);
   }
 }
 

@@ -20,19 +20,33 @@ constexpr int64_t kPatientBatches = 4;  // of an evaluation: times what a batch 
 
 }  // namespace
 
+const Pass::Batches* Pass::batches() const {
+  if (const Epoch* found = epoch()) return found;
+  return std::get_if<Evaluating>(&stage_);
+}
+
+template <typename Stage>
+Stage& Pass::Enter(PassEvent event, Stage stage) {
+  const PassStage next = Next(kPassTransitions, this->stage(), event);
+  if (batches()) next_lease_ = batches()->book.next_lease();
+  Stage& entered = stage_.emplace<Stage>(std::move(stage));
+  DSLIDE_CHECK(this->stage() == next);
+  return entered;
+}
+
 void Pass::Begin(const RunContext& run, Outbox* out, bool measures) {
   const TrainConfig& train = run.config.train;
-  begun_ = true;
+  Enter(PassEvent::kServersReady, Between());
   training_complete_ = counted_.epoch >= train.epochs;
   if (training_complete_ || run.is_stream() || measures) return;
   BeginEpoch(run);
   if (counted_.batches > 0) {
     out->Notice({event::kRunContinued,
                  fmt::format("going on at epoch {}, {} of {} batches done", counted_.epoch + 1,
-                             book_->done(), book_->batches()),
-                 {{"epoch", counted_.epoch + 1}, {"batches", book_->done()}}});
+                             done(), batches()->book.batches()),
+                 {{"epoch", counted_.epoch + 1}, {"batches", done()}}});
   }
-  if (steps_) {
+  if (in_steps()) {
     out->Notice({event::kSynchronous,
                  fmt::format("synchronous training: steps of {} samples, staleness {}",
                              train.target_batch, train.staleness),
@@ -42,50 +56,43 @@ void Pass::Begin(const RunContext& run, Outbox* out, bool measures) {
 
 void Pass::BeginEpoch(const RunContext& run) {
   const TrainConfig& train = run.config.train;
-  order_ = DataOrder::Epoch(*run.train, run.config.common.seed, counted_.epoch, train.batch,
-                            run.held_out);
-  BeginBook(run);
-  leased_end_ = 0;
-  lease_end_.reset();
-  before_batches_ = counted_.batches - counted_.done.size();
-  before_samples_ = counted_.samples;
+  DataOrder order = DataOrder::Epoch(*run.train, run.config.common.seed, counted_.epoch,
+                                     train.batch, run.held_out);
+  Epoch& epoch = Enter(PassEvent::kEpochBegins, Epoch{BatchesOf(run, std::move(order))});
+  epoch.before_batches = counted_.batches - counted_.done.size();
+  epoch.before_samples = counted_.samples;
   for (const DoneBatch& done : counted_.done) {
-    before_samples_ -= SamplesOf({counted_.epoch, done.unit, done.index}, train, run.PassSamples());
+    epoch.before_samples -=
+        SamplesOf({counted_.epoch, done.unit, done.index}, train, run.PassSamples());
   }
-  if (HasSteps(run)) {
-    told_batches_ = 0;
-    BeginSteps(run);
-  }
+  if (HasSteps(run)) BeginSteps(run);
   for (const DoneBatch& done : counted_.done) {
-    book_->Restore(done.unit, done.index);
+    epoch.book.Restore(done.unit, done.index);
     const uint64_t number = NumberInPass(done.unit, done.index, train.unit_batches);
-    leased_end_ = std::max(leased_end_, number + 1);
-    if (steps_) steps_->Done(number);
+    epoch.leased_end = std::max(epoch.leased_end, number + 1);
+    if (epoch.steps) epoch.steps->Done(number);
   }
   counted_.done.clear();
 }
 
-void Pass::EndBook() {
-  if (book_) next_lease_ = book_->next_lease();
-  book_.reset();
-}
-
-void Pass::BeginBook(const RunContext& run) {
-  EndBook();
-  book_.emplace(order_->batches(), run.config.train.unit_batches, next_lease_);
+Pass::Batches Pass::BatchesOf(const RunContext& run, DataOrder order) {
+  const uint64_t first_lease = batches() ? batches()->book.next_lease() : next_lease_;
+  LeaseBook book(order.batches(), run.config.train.unit_batches, first_lease);
+  return {std::move(order), std::move(book), std::nullopt, 0};
 }
 
 void Pass::BeginSteps(const RunContext& run) {
   const TrainConfig& train = run.config.train;
-  BeginAudits(run, train.audit, kMostAuditPatienceMs);
-  steps_.emplace(order_->batches(), BatchesPerStep(train),
-                 counted_.epoch * StepsPerEpoch(train, run.EpochSamples()),
-                 static_cast<uint64_t>(train.staleness));
+  Epoch& epoch = *this->epoch();
+  epoch.audits = AuditsOf(run, train.audit, kMostAuditPatienceMs);
+  epoch.steps.emplace(epoch.order.batches(), BatchesPerStep(train),
+                      counted_.epoch * StepsPerEpoch(train, run.EpochSamples()),
+                      static_cast<uint64_t>(train.staleness));
 }
 
-void Pass::BeginAudits(const RunContext& run, float share, int64_t patience_ms) {
+Audits Pass::AuditsOf(const RunContext& run, float share, int64_t patience_ms) {
   patience_ms = std::min<int64_t>(run.config.cluster.lease_timeout_ms, patience_ms);
-  audits_.emplace(Audits::Rules{share, run.trust_secret, patience_ms, run.keyed});
+  return Audits(Audits::Rules{share, run.trust_secret, patience_ms, run.keyed});
 }
 
 CountedWork Pass::TakeStepsBack(const RunContext& run, uint32_t version) {
@@ -93,9 +100,10 @@ CountedWork Pass::TakeStepsBack(const RunContext& run, uint32_t version) {
   CountedWork work = WorkToSave(run);
   counted_.batches = work.batches;
   counted_.samples = work.samples;
-  book_->Reopen(told_batches_);
+  Epoch& epoch = *this->epoch();
+  epoch.book.Reopen(epoch.told_batches);
   BeginSteps(run);
-  for (uint64_t n = 0; n < told_batches_; ++n) steps_->Done(n);
+  for (uint64_t n = 0; n < epoch.told_batches; ++n) epoch.steps->Done(n);
   taken_back_before_ = version;
   return work;
 }
@@ -104,41 +112,41 @@ void Pass::BeginEvaluation(const RunContext& run, EvaluationSet set,
                            const InversePropensities& propensities, int64_t batch_ms,
                            Evaluation::Adjustment adjustment) {
   const TrainConfig& train = run.config.train;
-  evaluation_.emplace(set, propensities, std::move(adjustment));
-  if (set == EvaluationSet::kHeldOut) {
-    order_ = run.dev == nullptr ? DataOrder::OfSamples(*run.train, run.held_out, train.batch)
-                                : DataOrder::Evaluation(*run.dev, 0, 0, train.batch);
-  } else {
-    order_ = DataOrder::Evaluation(*run.test, run.config.common.seed,
-                                   set == EvaluationSet::kTest ? 0 : train.evaluate_samples,
-                                   train.batch);
-  }
-  BeginBook(run);
-  leased_end_ = 0;
-  evaluation_patience_ms_ =
-      std::clamp(kPatientBatches * batch_ms, kLeastAuditPatienceMs, kMostAuditPatienceMs);
-  if (run.keyed) BeginAudits(run, Evaluation::kShare, evaluation_patience_ms_);
+  const auto order = [&] {
+    if (set != EvaluationSet::kHeldOut) {
+      const uint32_t samples = set == EvaluationSet::kTest ? 0 : train.evaluate_samples;
+      return DataOrder::Evaluation(*run.test, run.config.common.seed, samples, train.batch);
+    }
+    return run.dev == nullptr ? DataOrder::OfSamples(*run.train, run.held_out, train.batch)
+                              : DataOrder::Evaluation(*run.dev, 0, 0, train.batch);
+  };
+  Evaluating& begun = Enter(PassEvent::kEvaluationBegins,
+                            Evaluating{BatchesOf(run, order()),
+                                       {set, propensities, std::move(adjustment)},
+                                       std::clamp(kPatientBatches * batch_ms, kLeastAuditPatienceMs,
+                                                  kMostAuditPatienceMs)});
+  if (run.keyed) begun.audits = AuditsOf(run, Evaluation::kShare, begun.patience_ms);
 }
 
 bool Pass::EvaluateAgain(const RunContext& run) {
-  if (!evaluation_->BeginAgain()) return false;
-  BeginBook(run);
-  leased_end_ = 0;
-  BeginAudits(run, Evaluation::kShare, evaluation_patience_ms_);
+  auto& lied = std::get<Evaluating>(stage_);
+  if (!lied.evaluation.BeginAgain()) return false;
+  Evaluating again{BatchesOf(run, lied.order), std::move(lied.evaluation), lied.patience_ms};
+  again.audits = AuditsOf(run, Evaluation::kShare, lied.patience_ms);
+  Enter(PassEvent::kLieFound, std::move(again));
   return true;
 }
 
 // Servers of another plan may compute with other kernels, which round otherwise: their answers are
 // not compared.
 void Pass::OnPlanSwitch() {
-  if (evaluation_ && audits_) audits_->GiveUp();
+  if (evaluating() && audits()) audits()->GiveUp();
 }
 
 void Pass::EndEpoch(const RunContext& run, Outbox* out) {
   DSLIDE_CHECK(complete() && !evaluating());
-  Stop();
+  Enter(PassEvent::kAllCount, Between());
   counted_.epoch++;
-  told_batches_ = 0;
   training_complete_ = counted_.epoch >= run.config.train.epochs;
   out->Record(LedgerEpochDone{counted_.epoch});
   out->ShowEpoch(counted_.epoch);
@@ -146,42 +154,42 @@ void Pass::EndEpoch(const RunContext& run, Outbox* out) {
 
 EvaluationResult Pass::EndEvaluation(std::vector<EvaluatedSample>* examples) {
   DSLIDE_CHECK(complete() && evaluating());
-  EvaluationResult result{counted_.epoch, evaluation_->set(), evaluation_->Result()};
+  Evaluation& evaluation = std::get<Evaluating>(stage_).evaluation;
+  EvaluationResult result{counted_.epoch, evaluation.set(), evaluation.Result()};
   if (result.set == EvaluationSet::kHeldOut) {
-    result.ndcg = evaluation_->TakeNdcg();
-    result.ranked = evaluation_->TakeSamples();
+    result.ndcg = evaluation.TakeNdcg();
+    result.ranked = evaluation.TakeSamples();
   }
-  *examples = evaluation_->TakeExamples();
-  Stop();
+  *examples = evaluation.TakeExamples();
+  Enter(PassEvent::kAllCount, Between());
   return result;
 }
 
 void Pass::Stop() {
-  EndBook();
-  audits_.reset();
-  steps_.reset();
-  evaluation_.reset();
+  if (batches()) Enter(PassEvent::kRunEnds, Between());
 }
 
 std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& applicant,
                                       int64_t now_ms) {
-  if (!book_) return std::nullopt;
+  Batches* const batches = this->batches();
+  if (batches == nullptr) return std::nullopt;
   const auto lease = NextLease(run, applicant, now_ms);
   if (!lease) return std::nullopt;
   const TrainConfig& train = run.config.train;
-  leased_end_ = std::max(leased_end_,
-                         NumberInPass(lease->unit, lease->batches.back(), train.unit_batches) + 1);
+  batches->leased_end =
+      std::max(batches->leased_end,
+               NumberInPass(lease->unit, lease->batches.back(), train.unit_batches) + 1);
   LeaseGrant grant;
   grant.lease = lease->id;
   grant.kind = evaluating() ? LeaseKind::kEvaluate : LeaseKind::kTrain;
   grant.epoch = counted_.epoch;
   grant.unit = lease->unit;
-  grant.top_k = evaluating() ? evaluation_->top_k() : 0;
+  grant.top_k = evaluating() ? std::get<Evaluating>(stage_).evaluation.top_k() : 0;
   const bool by_numbers = applicant.has_data && !evaluating();
   for (const uint32_t index : lease->batches) {
     const uint64_t number = NumberInPass(lease->unit, index, train.unit_batches);
-    grant.batches.push_back(by_numbers ? BatchByNumbers(*order_, number, index)
-                                       : BatchWithSamples(*order_, number, index));
+    grant.batches.push_back(by_numbers ? BatchByNumbers(batches->order, number, index)
+                                       : BatchWithSamples(batches->order, number, index));
     grant.batches.back().ticket = TicketOf(run.lease_keys.tickets, applicant.worker, grant.kind,
                                            {grant.epoch, grant.unit, index});
   }
@@ -190,108 +198,115 @@ std::optional<LeaseGrant> Pass::Lease(const RunContext& run, const Applicant& ap
 
 std::optional<dslide::Lease> Pass::NextLease(const RunContext& run, const Applicant& applicant,
                                              int64_t now_ms) {
+  LeaseBook& book = batches()->book;
   if (unconfirmed() > 0) {
-    if (const auto again = audits_->Next(applicant.worker, now_ms)) {
-      return book_->Again(again->unit, again->index);
+    if (const auto again = audits()->Next(applicant.worker, now_ms)) {
+      return book.Again(again->unit, again->index);
     }
   }
   LeaseLimits limits = LimitsFor(run, applicant);
-  if (auto lease = book_->Grant(applicant.worker, now_ms, limits)) return lease;
-  if (steps_) limits.end = std::min(limits.end, steps_->OpenBatches());
-  return book_->LeaseBackup(applicant.worker, now_ms, applicant.speed, limits);
+  if (auto lease = book.Grant(applicant.worker, now_ms, limits)) return lease;
+  if (in_steps()) limits.end = std::min(limits.end, epoch()->steps->OpenBatches());
+  return book.LeaseBackup(applicant.worker, now_ms, applicant.speed, limits);
 }
 
 // Of a step that is not open yet nobody gets more than an equal share.
 LeaseLimits Pass::LimitsFor(const RunContext& run, const Applicant& applicant) const {
   LeaseLimits limits;
   limits.batches = applicant.batches;
-  if (!steps_) return limits;
-  limits.open = steps_->OpenBatches();
+  if (!in_steps()) return limits;
+  const StepBook& steps = *epoch()->steps;
+  limits.open = steps.OpenBatches();
   limits.share = std::max<uint64_t>(
       1, BatchesPerStep(run.config.train) / std::max<size_t>(1, applicant.workers));
-  limits.end = std::min(steps_->LeasableBatches(), lease_end_.value_or(book_->batches()));
+  limits.end =
+      std::min(steps.LeasableBatches(), epoch()->lease_end.value_or(epoch()->book.batches()));
   return limits;
 }
 
 Pass::Supply Pass::SupplyNow(const RunContext& run) const {
-  if (!book_) return {};
+  if (!batches()) return {};
   const LeaseLimits limits = LimitsFor(run, {});
-  return {counted_.epoch, evaluating(), book_->freed(), limits.open, limits.end};
+  return {counted_.epoch, evaluating(), batches()->book.freed(), limits.open, limits.end};
 }
 
 size_t Pass::ExpireLeases(const RunContext& run, bool all_wait, int64_t now_ms) {
-  if (!book_) return 0;
+  if (!batches()) return 0;
+  LeaseBook& book = batches()->book;
   if (all_wait) {
-    book_->RenewFrom(0, now_ms);
-    if (audits_) audits_->Renew(now_ms);
-  } else if (steps_) {
-    book_->RenewFrom(BatchesServersTake(run.config.train), now_ms);
+    book.RenewFrom(0, now_ms);
+    if (audits()) audits()->Renew(now_ms);
+  } else if (in_steps()) {
+    book.RenewFrom(BatchesServersTake(run.config.train), now_ms);
   }
-  return book_->Expire(now_ms, run.config.cluster.lease_timeout_ms);
+  return book.Expire(now_ms, run.config.cluster.lease_timeout_ms);
 }
 
 std::vector<OpenLease> Pass::OpenLeases() const {
-  return book_ ? book_->OpenLeases() : std::vector<OpenLease>();
+  return batches() ? batches()->book.OpenLeases() : std::vector<OpenLease>();
 }
 
 size_t Pass::Return(Incarnation worker) {
-  if (audits_) audits_->Leave(worker);
-  return book_ ? book_->Return(worker) : 0;
+  if (audits()) audits()->Leave(worker);
+  return batches() ? batches()->book.Return(worker) : 0;
 }
 
 bool Pass::CountTrained(const RunContext& run, const BatchDone& done, int64_t now_ms,
                         Incarnation worker) {
   if (done.samples != SamplesOf(done.batch, run.config.train, run.PassSamples())) return false;
-  const std::vector<Incarnation> holders = book_->HoldersOf(done.batch.unit, done.batch.index);
-  if (!book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms)) return false;
+  Epoch& epoch = std::get<Epoch>(stage_);
+  const std::vector<Incarnation> holders = epoch.book.HoldersOf(done.batch.unit, done.batch.index);
+  if (!epoch.book.Done(done.lease, done.batch.unit, done.batch.index, now_ms)) return false;
   counted_.batches++;
   counted_.samples += done.samples;
-  if (!steps_) return true;
+  if (!epoch.steps) return true;
   const uint64_t number =
       NumberInPass(done.batch.unit, done.batch.index, run.config.train.unit_batches);
-  if (!audits_->Begin(done.batch, number, worker, holders, now_ms)) steps_->Done(number);
+  if (!epoch.audits->Begin(done.batch, number, worker, holders, now_ms)) epoch.steps->Done(number);
   return true;
 }
 
 double Pass::WeightOf(const RunContext& run, const BatchId& batch) const {
   const uint64_t number = NumberInPass(batch.unit, batch.index, run.config.train.unit_batches);
-  if (!book_ || number >= book_->batches()) return 0;
-  const BatchRange range = order_->Batch(number);
-  if (!order_->weighted()) return range.samples;
+  if (!batches() || number >= batches()->book.batches()) return 0;
+  const DataOrder& order = batches()->order;
+  const BatchRange range = order.Batch(number);
+  if (!order.weighted()) return range.samples;
   double weight = 0;
   for (uint64_t at = range.first; at < range.first + range.samples; ++at) {
-    weight += double{order_->Sample(at).weight};
+    weight += double{order.Sample(at).weight};
   }
   return weight;
 }
 
 void Pass::Settle(Audits::Outcome* outcome) {
   // An evaluation could begin again for ever because a worker does not ask for work.
-  if (evaluation_ && (outcome->skipped || outcome->undecided)) outcome->take_back = false;
-  if (steps_ && !outcome->take_back) steps_->Done(outcome->number);
+  if (evaluating() && (outcome->skipped || outcome->undecided)) outcome->take_back = false;
+  if (in_steps() && !outcome->take_back) epoch()->steps->Done(outcome->number);
 }
 
 // Judged before it counts: a bad report must leave the batch to be leased again.
 bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, uint32_t plan_version,
                           int64_t now_ms, Incarnation worker) {
   const TrainConfig& train = run.config.train;
+  Evaluating& pass = std::get<Evaluating>(stage_);
   const uint64_t number = NumberInPass(done.batch.unit, done.batch.index, train.unit_batches);
   const uint64_t first = number * train.batch;
   const TopKReply& p = done.predictions;
   const uint64_t samples = p.offsets.size() - 1;
   const bool labels_known = std::all_of(p.ids.begin(), p.ids.end(),
                                         [&](uint32_t id) { return id < run.config.model.labels; });
-  if (number >= book_->batches() || !labels_known || !evaluation_->IsWellFormed(p) ||
-      samples != std::min<uint64_t>(train.batch, order_->samples() - first)) {
-    if (audits_) audits_->Fail(worker, done.batch);
+  if (number >= pass.book.batches() || !labels_known || !pass.evaluation.IsWellFormed(p) ||
+      samples != std::min<uint64_t>(train.batch, pass.order.samples() - first)) {
+    if (pass.audits) pass.audits->Fail(worker, done.batch);
     return false;
   }
   // A liar could keep its reports back until the plan has changed, and nobody compares them.
-  if (audits_ && !FollowsPlan(plan_version)) return false;
-  const std::vector<Incarnation> holders = book_->HoldersOf(done.batch.unit, done.batch.index);
-  const bool counts = book_->Done(done.lease, done.batch.unit, done.batch.index, now_ms);
-  if (audits_) AuditEvaluated(run, done, number, counts, holders, now_ms, worker);
-  if (counts) evaluation_->Add(p, *order_, first);
+  if (pass.audits && !FollowsPlan(plan_version)) return false;
+  const std::vector<Incarnation> holders = pass.book.HoldersOf(done.batch.unit, done.batch.index);
+  const bool counts = pass.book.Done(done.lease, done.batch.unit, done.batch.index, now_ms);
+  if (pass.audits) AuditEvaluated(run, done, number, counts, holders, now_ms, worker);
+  if (counts) pass.evaluation.Add(p, pass.order, first);
   return counts;
 }
 
@@ -299,8 +314,8 @@ bool Pass::CountEvaluated(const RunContext& run, const BatchDone& done, uint32_t
 // are not.
 bool Pass::FollowsPlan(uint32_t version) {
   bool changed = false;
-  const bool follows = evaluation_->FollowsPlan(version, &changed);
-  if (changed) audits_->GiveUp();
+  const bool follows = std::get<Evaluating>(stage_).evaluation.FollowsPlan(version, &changed);
+  if (changed) audits()->GiveUp();
   return follows;
 }
 
@@ -308,21 +323,21 @@ void Pass::AuditEvaluated(const RunContext& run, const BatchDone& done, uint64_t
                           bool counts, const std::vector<Incarnation>& holders, int64_t now_ms,
                           Incarnation worker) {
   if (counts) {
-    audits_->SetShare(evaluation_->NextShare(worker));
-    audits_->Begin(done.batch, number, worker, holders, now_ms);
+    audits()->SetShare(std::get<Evaluating>(stage_).evaluation.NextShare(worker));
+    audits()->Begin(done.batch, number, worker, holders, now_ms);
   }
-  audits_->Take(Evaluation::kWitness, Evaluation::ReportOf(done.batch, worker, done.predictions,
-                                                           counts, run.trust_secret));
+  audits()->Take(Evaluation::kWitness, Evaluation::ReportOf(done.batch, worker, done.predictions,
+                                                            counts, run.trust_secret));
 }
 
 void Pass::Commit(const RunContext& run, const Roster& roster, Outbox* out) {
   if (!HasSteps(run)) return;
   const TrainConfig& train = run.config.train;
-  const uint64_t complete =
-      steps_ ? steps_->committed() : counted_.epoch * StepsPerEpoch(train, run.EpochSamples());
+  const uint64_t complete = in_steps() ? epoch()->steps->committed()
+                                       : counted_.epoch * StepsPerEpoch(train, run.EpochSamples());
   if (told_ == complete) return;
   told_ = complete;
-  if (steps_) told_batches_ = steps_->CommittedBatches();
+  if (in_steps()) epoch()->told_batches = epoch()->steps->CommittedBatches();
   out->SyncLedger();
   out->SendToSeated(roster, CommitSteps{complete});
 }
@@ -337,56 +352,59 @@ bool Pass::AllCommitted(const std::vector<const Member*>& servers) const {
 }
 
 bool Pass::BetweenSteps() const {
-  return !steps_ || (book_->done() == told_batches_ && leased_end_ <= told_batches_);
+  return !in_steps() ||
+         (done() == epoch()->told_batches && epoch()->leased_end <= epoch()->told_batches);
 }
 
 void Pass::HoldSteps(const RunContext& run) {
-  if (!steps_ || lease_end_) return;
+  if (!in_steps() || epoch()->lease_end) return;
   const uint64_t step = BatchesPerStep(run.config.train);
-  lease_end_ = (std::max(leased_end_, told_batches_) + step - 1) / step * step;
+  const uint64_t begun = std::max(epoch()->leased_end, epoch()->told_batches);
+  epoch()->lease_end = (begun + step - 1) / step * step;
 }
 
 // Servers take batches of the epoch below this: the steps before them are committed, and the
 // servers were told.
 uint64_t Pass::BatchesServersTake(const TrainConfig& train) const {
-  return told_batches_ + (1 + static_cast<uint64_t>(train.staleness)) * BatchesPerStep(train);
+  return epoch()->told_batches +
+         (1 + static_cast<uint64_t>(train.staleness)) * BatchesPerStep(train);
 }
 
 uint64_t Pass::BatchesToSave() const {
-  return steps_ ? before_batches_ + told_batches_ : counted_.batches;
+  return in_steps() ? epoch()->before_batches + epoch()->told_batches : counted_.batches;
 }
 
 CountedWork Pass::WorkToSave(const RunContext& run) const {
   CountedWork work{counted_.epoch, BatchesToSave(), counted_.samples, {}};
-  if (evaluating() || !book_) return work;
+  if (!epoch()) return work;
+  const Epoch& epoch = *this->epoch();
   const TrainConfig& train = run.config.train;
-  for (uint64_t n = 0; n < book_->batches(); ++n) {
+  for (uint64_t n = 0; n < epoch.book.batches(); ++n) {
     const UnitPlace place = PlaceInUnit(n, train.unit_batches);
     const DoneBatch batch{place.unit, place.index};
-    if (steps_ ? n < told_batches_ : book_->IsDone(batch.unit, batch.index)) {
+    if (epoch.steps ? n < epoch.told_batches : epoch.book.IsDone(batch.unit, batch.index)) {
       work.done.push_back(batch);
     }
   }
-  if (steps_) {
+  if (epoch.steps) {
     const uint64_t samples = run.PassSamples();
-    work.samples = before_samples_ + std::min(samples, told_batches_ * train.batch);
+    work.samples = epoch.before_samples + std::min(samples, epoch.told_batches * train.batch);
   }
   return work;
 }
 
 void Pass::CheckInvariants(const RunContext& run) const {
-  DSLIDE_CHECK(!book_ || (begun_ && order_));
   // The samples of a stream's epoch in progress may have to come again.
-  const bool waits = run.is_stream() && !book_;
-  DSLIDE_CHECK(!begun_ || counted_.done.empty() || training_complete_ || waits);
-  DSLIDE_CHECK(!evaluation_ || (book_ && !steps_));
-  DSLIDE_CHECK(!steps_ || (book_ && HasSteps(run)));
-  DSLIDE_CHECK(!book_ || book_->done() <= book_->batches());
-  DSLIDE_CHECK(!book_ || leased_end_ <= book_->batches());
+  const bool waits = run.is_stream() && !batches();
+  DSLIDE_CHECK(!begun() || counted_.done.empty() || training_complete_ || waits);
+  DSLIDE_CHECK(!batches() || batches()->book.done() <= batches()->book.batches());
+  DSLIDE_CHECK(!batches() || batches()->leased_end <= batches()->book.batches());
   DSLIDE_CHECK(!told_ || HasSteps(run));
-  DSLIDE_CHECK(!steps_ || told_ <= steps_->committed());
-  DSLIDE_CHECK(!steps_ || told_batches_ <= book_->done());
-  DSLIDE_CHECK(!lease_end_ || HasSteps(run));
+  if (!epoch()) return;
+  DSLIDE_CHECK(epoch()->steps.has_value() == HasSteps(run));
+  DSLIDE_CHECK(!epoch()->steps || told_ <= epoch()->steps->committed());
+  DSLIDE_CHECK(epoch()->told_batches <= done());
+  DSLIDE_CHECK(!epoch()->lease_end || HasSteps(run));
 }
 
 }  // namespace dslide

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "common/data/data_order.h"
@@ -26,6 +27,7 @@
 #include "scheduler/members/roster.h"
 #include "scheduler/pass/audits.h"
 #include "scheduler/pass/evaluation.h"
+#include "scheduler/pass/pass_stage.h"
 #include "scheduler/pass/step_book.h"
 
 namespace dslide {
@@ -77,19 +79,22 @@ class Pass {
   // The run is over.
   void Stop();
 
-  bool begun() const { return begun_; }
-  bool evaluating() const { return evaluation_.has_value(); }
-  bool between_passes() const { return begun_ && !book_; }
+  PassStage stage() const { return static_cast<PassStage>(stage_.index()); }
+  bool begun() const { return stage() != PassStage::kNotBegun; }
+  bool evaluating() const { return stage() == PassStage::kEvaluation; }
+  bool between_passes() const { return stage() == PassStage::kBetween; }
   // The last epoch is done; its checkpoint may not be.
   bool training_complete() const { return training_complete_; }
   // All batches of the pass count, and none waits for other workers to confirm it.
-  bool complete() const { return book_ && book_->complete() && unconfirmed() == 0; }
+  bool complete() const { return batches() && batches()->book.complete() && unconfirmed() == 0; }
   // What counts. `done` is empty once the epoch has begun.
   const CountedWork& counted() const { return counted_; }
   // Batches of the epoch in progress that count.
-  uint64_t done() const { return book_ && !evaluating() ? book_->done() : 0; }
+  uint64_t done() const { return epoch() ? epoch()->book.done() : 0; }
   // Batches of the pass that are not done.
-  uint64_t batches_left() const { return book_ ? book_->batches() - book_->done() : 0; }
+  uint64_t batches_left() const {
+    return batches() ? batches()->book.batches() - batches()->book.done() : 0;
+  }
 
   // Leases the next batches; once all are leased, copies of what others are slow with.
   std::optional<LeaseGrant> Lease(const RunContext& run, const Applicant& applicant,
@@ -99,7 +104,7 @@ class Pass {
   size_t Return(Incarnation worker);
   // Takes one batch back from a worker, to lease it again.
   void GiveBack(Incarnation worker, const BatchId& batch) {
-    if (book_) (void)book_->GiveBack(worker, batch.unit, batch.index);
+    if (batches()) (void)batches()->book.GiveBack(worker, batch.unit, batch.index);
   }
   // Expires leases without progress; returns how many. Leases whose batches servers keep waiting
   // are renewed before: those of steps that are not open, or, if `all_wait`, all.
@@ -117,17 +122,19 @@ class Pass {
   double WeightOf(const RunContext& run, const BatchId& batch) const;
   // Evaluations of one epoch have the same batches, so that only the lease tells them apart.
   bool IsOfThisPass(const BatchDone& done) const {
-    return book_ && done.batch.epoch == counted_.epoch &&
-           (!evaluating() || done.lease >= book_->first_lease());
+    return batches() && done.batch.epoch == counted_.epoch &&
+           (!evaluating() || done.lease >= batches()->book.first_lease());
   }
 
   // The audits of the pass; null without audits. In an evaluation the pass is the witness itself.
-  Audits* audits() { return audits_ ? &*audits_ : nullptr; }
+  Audits* audits() { return batches() && batches()->audits ? &*batches()->audits : nullptr; }
   // An audit has ended. The batch counts for its step now, or is to be taken back: then REQUIRES
   // that the caller begins a new generation, or evaluates again.
   void Settle(Audits::Outcome* outcome);
   // Batches that count and are audited still.
-  size_t unconfirmed() const { return audits_ ? audits_->open() : 0; }
+  size_t unconfirmed() const {
+    return batches() && batches()->audits ? batches()->audits->open() : 0;
+  }
 
   // Synchronous training: tells the servers which steps of the run count, if that has changed.
   void Commit(const RunContext& run, const Roster& roster, Outbox* out);
@@ -144,7 +151,7 @@ class Pass {
   // Whether epochs have steps: then servers wait for the word that their batches count.
   static bool HasSteps(const RunContext& run) { return IsSynchronous(run.config.train); }
   // Batches wait for the other batches of their step.
-  bool in_steps() const { return steps_.has_value(); }
+  bool in_steps() const { return epoch() && epoch()->steps; }
   // Servers hold nothing of steps that do not count, and nothing is on its way to them.
   bool BetweenSteps() const;
   // What counts of steps that are not committed does not count any more, nor what is reported of
@@ -153,7 +160,9 @@ class Pass {
   bool IsTakenBack(uint32_t plan_version) const { return plan_version < taken_back_before_; }
   // No step begins that is not in progress already.
   void HoldSteps(const RunContext& run);
-  void ReleaseSteps() { lease_end_.reset(); }
+  void ReleaseSteps() {
+    if (epoch()) epoch()->lease_end.reset();
+  }
 
   // Batches of the run that a checkpoint of now holds: in synchronous training those of whole
   // steps.
@@ -163,36 +172,55 @@ class Pass {
   void CheckInvariants(const RunContext& run) const;
 
  private:
+  // In the order of PassStage.
+  struct NotBegun {};
+  struct Between {};
+  // What an epoch and an evaluation have.
+  struct Batches {
+    DataOrder order;
+    LeaseBook book;
+    std::optional<Audits> audits;  // in synchronous training, and in evaluations of runs with keys
+    uint64_t leased_end = 0;       // one past the highest batch leased
+  };
+  struct Epoch : Batches {
+    uint64_t before_batches = 0;  // that counted before it
+    uint64_t before_samples = 0;
+    std::optional<StepBook> steps = {};      // in synchronous training
+    uint64_t told_batches = 0;               // in steps that the newest CommitSteps names
+    std::optional<uint64_t> lease_end = {};  // none is leased at or behind it
+  };
+  struct Evaluating : Batches {
+    Evaluation evaluation;
+    int64_t patience_ms = 0;  // of its audits
+  };
+
+  // Null: none is in progress.
+  const Batches* batches() const;
+  Batches* batches() { return const_cast<Batches*>(std::as_const(*this).batches()); }
+  const Epoch* epoch() const { return std::get_if<Epoch>(&stage_); }
+  Epoch* epoch() { return std::get_if<Epoch>(&stage_); }
+
+  // Takes the machine to its next stage, of which `stage` has the fields.
+  template <typename Stage>
+  Stage& Enter(PassEvent event, Stage stage);
+
   std::optional<dslide::Lease> NextLease(const RunContext& run, const Applicant& applicant,
                                          int64_t now_ms);
   LeaseLimits LimitsFor(const RunContext& run, const Applicant& applicant) const;
-  void BeginBook(const RunContext& run);
-  void EndBook();
+  Batches BatchesOf(const RunContext& run, DataOrder order);
   void BeginSteps(const RunContext& run);
   uint64_t BatchesServersTake(const TrainConfig& train) const;
-  void BeginAudits(const RunContext& run, float share, int64_t patience_ms);
+  static Audits AuditsOf(const RunContext& run, float share, int64_t patience_ms);
   bool FollowsPlan(uint32_t version);
   void AuditEvaluated(const RunContext& run, const BatchDone& done, uint64_t number, bool counts,
                       const std::vector<Incarnation>& holders, int64_t now_ms, Incarnation worker);
 
   CountedWork counted_;
-  bool begun_ = false;
   bool training_complete_ = false;
-  // Of the pass in progress.
-  std::optional<DataOrder> order_;
-  std::optional<LeaseBook> book_;  // none between two passes
-  uint64_t next_lease_ = 1;        // where book_ is none; numbers of leases rise over the passes
-  uint64_t before_batches_ = 0;    // that counted before the epoch in progress
-  uint64_t before_samples_ = 0;
-  std::optional<StepBook> steps_;  // of book_, in synchronous training
-  std::optional<Audits> audits_;   // in synchronous training, and in evaluations of runs with keys
-  std::optional<Evaluation> evaluation_;
-  int64_t evaluation_patience_ms_ = 0;
-  std::optional<uint64_t> told_;       // steps of the run
-  uint64_t told_batches_ = 0;          // of this epoch, in those steps
-  uint64_t leased_end_ = 0;            // one past the highest batch leased
-  std::optional<uint64_t> lease_end_;  // none is leased at or behind it
-  uint32_t taken_back_before_ = 0;     // reports of plans before this one do not count
+  uint64_t next_lease_ = 1;  // where there are no batches; numbers of leases rise over the passes
+  std::variant<NotBegun, Between, Epoch, Evaluating> stage_;
+  std::optional<uint64_t> told_;    // steps of the run
+  uint32_t taken_back_before_ = 0;  // reports of plans before this one do not count
 };
 
 }  // namespace dslide
