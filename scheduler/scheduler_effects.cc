@@ -28,6 +28,15 @@ bool SwitchesPlan(const std::vector<LedgerEntry>& entries) {
   });
 }
 
+// Whether a message depends on no ledger entry.
+bool IsIndependent(const action::Send& send, const Roster& roster) {
+  if (std::holds_alternative<Shutdown>(*send.body)) return false;
+  const Member* member = roster.At(send.to);
+  const bool observes = member != nullptr && member->role == Role::kObserver;
+  return observes || std::holds_alternative<HeartbeatReply>(*send.body) ||
+         std::holds_alternative<ErrorReply>(*send.body);
+}
+
 }  // namespace
 
 // While the ledger waits for room, a stop ends the run at once, because the ledger could not record
@@ -61,8 +70,8 @@ void SchedulerShell::Enqueue(SchedulerCore::Effects effects) {
 }
 
 void SchedulerShell::DrainLedgerQueue() {
-  const int64_t now_ms = clock_.Millis();
   while (true) {
+    const int64_t now_ms = clock_.Millis();
     Result<std::optional<SchedulerCore::Effects>> next = ledger_queue_.Next(now_ms);
     const bool finished = core_.phase() == RunPhase::kFinished;
     const int64_t patience_ms = stop_wanted_ms_ ? kStopPatienceMs : kLedgerPatienceMs;
@@ -82,7 +91,8 @@ void SchedulerShell::DrainLedgerQueue() {
     if (!*next) break;
     CarryOut(**std::move(next));
     if (manifest_written_) {
-      Enqueue(core_.OnManifest(*std::exchange(manifest_written_, std::nullopt), now_ms));
+      const Status written = *std::exchange(manifest_written_, std::nullopt);
+      Enqueue(core_.OnManifest(written, clock_.Millis()));
     }
   }
   const bool waits = ledger_queue_.wait().has_value();
@@ -100,19 +110,12 @@ void SchedulerShell::DrainLedgerQueue() {
 // plan without an entry repeats a plan that waits; the member asks again with its next message, so
 // it is dropped, and the queue does not grow with time. A Shutdown message waits too.
 void SchedulerShell::SendIndependent(SchedulerCore::Effects* effects) {
-  const auto is_independent = [&](const action::Send& send) {
-    if (std::holds_alternative<Shutdown>(*send.body)) return false;
-    const Member* member = core_.roster().At(send.to);
-    const bool observes = member != nullptr && member->role == Role::kObserver;
-    return observes || std::holds_alternative<HeartbeatReply>(*send.body) ||
-           std::holds_alternative<ErrorReply>(*send.body);
-  };
   const bool repeats_plan = effects->ledger.empty();
   for (SchedulerAction& one : std::exchange(effects->actions, {})) {
     auto* send = std::get_if<action::Send>(&one);
     if (const auto* status = std::get_if<action::SendStatus>(&one)) {
       Execute(*status);
-    } else if (send != nullptr && is_independent(*send)) {
+    } else if (send != nullptr && IsIndependent(*send, core_.roster())) {
       Execute(std::move(*send));
     } else if (send == nullptr || !repeats_plan || !std::holds_alternative<Plan>(*send->body)) {
       effects->actions.push_back(std::move(one));

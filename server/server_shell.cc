@@ -6,6 +6,7 @@
 #include "common/base/address.h"
 #include "common/base/cgroup.h"
 #include "common/base/failpoint.h"
+#include "common/base/overloaded.h"
 #include "common/base/plural.h"
 #include "common/checkpoint/layout.h"
 #include "common/log/events.h"
@@ -34,16 +35,21 @@ RouterLimits LimitsFor(uint64_t memory_bytes) {
 
 // When a request has arrived.
 void PassPointOf(const Body& body) {
-  if (std::holds_alternative<EmbedRequest>(body)) PassFailpoint(Failpoint::kServerEmbed);
-  if (std::holds_alternative<ActiveQuery>(body)) PassFailpoint(Failpoint::kServerQuery);
-  if (std::holds_alternative<GradientPush>(body)) PassFailpoint(Failpoint::kServerPush);
-  if (const auto* push = std::get_if<EmbedPush>(&body)) {
-    PassFailpoint(Failpoint::kServerEmbedPush);
-    if (push->next) PassFailpoint(Failpoint::kServerEmbed);
-  }
-  if (const auto* pull = std::get_if<SlotPull>(&body)) {
-    PassFailpoint(pull->release ? Failpoint::kServerRelease : Failpoint::kServerMovePull);
-  }
+  std::visit(
+      Overloaded{
+          [](const EmbedRequest&) { PassFailpoint(Failpoint::kServerEmbed); },
+          [](const ActiveQuery&) { PassFailpoint(Failpoint::kServerQuery); },
+          [](const GradientPush&) { PassFailpoint(Failpoint::kServerPush); },
+          [](const EmbedPush& push) {
+            PassFailpoint(Failpoint::kServerEmbedPush);
+            if (push.next) PassFailpoint(Failpoint::kServerEmbed);
+          },
+          [](const SlotPull& pull) {
+            PassFailpoint(pull.release ? Failpoint::kServerRelease : Failpoint::kServerMovePull);
+          },
+          [](const auto&) {},
+      },
+      body);
 }
 
 // Rows that need more memory than there is are on the disk.

@@ -9,7 +9,8 @@ Fails, with the include that breaks it, when
   - a folder has more than MOST_FILES source files,
   - more folders of the product name an optional mode than MODES allows: ask a general question of the
     mode's class instead,
-  - the product locks by a class of the standard library, which Clang does not check.
+  - the product locks by a class of the standard library, which Clang does not check,
+  - a function asks for the type of a message's body more than MOST_ASKED times: visit the body.
 """
 import argparse
 import collections
@@ -19,6 +20,7 @@ import subprocess
 import sys
 
 MOST_FILES = 25
+MOST_ASKED = 3
 
 # The floors, lowest first. A folder may include folders of its own group that stand before it, and
 # the groups that its group's line names.
@@ -68,6 +70,10 @@ PRODUCT = ("common/", "server/", "scheduler/", "worker/", "tools/dslide/")
 LOCKS = re.compile(r"\bstd::(\w*mutex|lock_guard|(unique|scoped|shared)_lock|condition_variable\w*)\b")
 CHECKED_LOCKS = "common/base/mutex.h"
 COMMENT = re.compile(r"//[^\n]*")
+MESSAGES = "common/wire/messages.h"
+# From its first line to the brace that ends it: neither is indented.
+FUNCTION = re.compile(r"^(?!(?:namespace|struct|class|using|enum)\b|.*\}$)[A-Za-z][^\n;]*\n(?:[^}\n][^\n]*\n|\n)*?\}", re.MULTILINE)
+ASKS = re.compile(r"\b(?:get_if|holds_alternative)<(\w+)>")
 
 
 def allowed_folders():
@@ -160,6 +166,16 @@ def folders_of_modes(sources):
     return folders
 
 
+def asking_functions(sources):
+    """(file, first line) of each function of the product with a chain of questions."""
+    bodies = set(re.findall(r"^struct (\w+)", sources[MESSAGES], re.MULTILINE))
+    for name, text in sources.items():
+        if name.startswith(PRODUCT):
+            for function in FUNCTION.findall(COMMENT.sub("", text)):
+                if len([body for body in ASKS.findall(function) if body in bodies]) > MOST_ASKED:
+                    yield name, function.splitlines()[0]
+
+
 def complaints(root):
     sources = sources_of(root)
     arrows = includes_of(sources)
@@ -186,6 +202,9 @@ def complaints(root):
         lock = LOCKS.search(COMMENT.sub("", text))
         if lock and name != CHECKED_LOCKS and not name.startswith("tests/"):
             found.append(f"{name} names {lock[0]}: use the class in {CHECKED_LOCKS}")
+    for name, line in asking_functions(sources):
+        found.append(f"{name}: {line}: asks for the type of a body more than {MOST_ASKED} times; "
+                     "visit it")
     return found, arrows
 
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/overloaded.h"
 #include "common/config/limits.h"
 #include "common/config/schedule.h"
 #include "common/config/value_scale.h"
@@ -255,51 +256,41 @@ void BatchFlight::AddPartials() {
   }
 }
 
-Status BatchFlight::CheckShape(uint32_t server, const Body& reply) const {
+bool BatchFlight::Awaits(uint32_t server, const Body& reply) const {
   const uint32_t hidden = config_.model.hidden, width = OutputWidth(config_.model);
-  bool good = false;
-  switch (stage_) {
-    case Stage::kEmbed: {
-      const auto* embed = std::get_if<EmbedReply>(&reply);
-      good = embed != nullptr &&
-             HasShape(embed->partial, IsGreeted(server) ? 1 : samples_, hidden) &&
-             IsDenseOf(server, embed->dense);
-      break;
-    }
-    case Stage::kQuery: {
-      const auto* active = std::get_if<ActiveReply>(&reply);
-      if (only_server_) {
-        const auto* gradient = std::get_if<GradientReply>(&reply);
-        const bool whole =
-            gradient != nullptr && gradient->active && HasShape(gradient->partial, samples_, width);
-        active = whole ? &*gradient->active : nullptr;
-      }
-      good = active != nullptr && active->max.size() == samples_ &&
-             active->loss.empty() == (config_.model.loss == Loss::kSoftmax);
-      break;
-    }
-    case Stage::kPush: {
-      const auto* gradient = std::get_if<GradientReply>(&reply);
-      good = gradient != nullptr && HasShape(gradient->partial, samples_, width);
-      break;
-    }
-    case Stage::kEmbedPush:
-      good = std::holds_alternative<Ack>(reply);
-      break;
-    case Stage::kTopK: {
-      const auto* top = std::get_if<TopKReply>(&reply);
-      good = top != nullptr && top->offsets.size() == size_t{samples_} + 1;
-      break;
-    }
-    case Stage::kDone:
-      break;
+  const auto are_statistics = [&](const ActiveReply& active) {
+    return stage_ == Stage::kQuery && active.max.size() == samples_ &&
+           active.loss.empty() == (config_.model.loss == Loss::kSoftmax);
+  };
+  return std::visit(
+      Overloaded{
+          [&](const EmbedReply& embed) {
+            return stage_ == Stage::kEmbed &&
+                   HasShape(embed.partial, IsGreeted(server) ? 1 : samples_, hidden) &&
+                   IsDenseOf(server, embed.dense);
+          },
+          [&](const ActiveReply& active) { return !only_server_ && are_statistics(active); },
+          [&](const GradientReply& gradient) {
+            if (!HasShape(gradient.partial, samples_, width)) return false;
+            if (stage_ == Stage::kPush) return true;
+            return only_server_ && gradient.active && are_statistics(*gradient.active);
+          },
+          [&](const Ack&) { return stage_ == Stage::kEmbedPush; },
+          [&](const TopKReply& top) {
+            return stage_ == Stage::kTopK && top.offsets.size() == size_t{samples_} + 1;
+          },
+          [](const auto&) { return false; },
+      },
+      reply);
+}
+
+Status BatchFlight::CheckShape(uint32_t server, const Body& reply) const {
+  if (!Awaits(server, reply)) {
+    return Failed(fmt::format("unexpected {} for {}", BodyName(reply), NameOf(id())));
   }
-  if (good && IsInRange(reply)) return {};
-  if (good) {
-    return Failed(
-        fmt::format("{}: {} has numbers that no model gives", NameOf(id()), BodyName(reply)));
-  }
-  return Failed(fmt::format("unexpected {} for {}", BodyName(reply), NameOf(id())));
+  if (IsInRange(reply)) return {};
+  return Failed(
+      fmt::format("{}: {} has numbers that no model gives", NameOf(id()), BodyName(reply)));
 }
 
 void BatchFlight::Advance() {

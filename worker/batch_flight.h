@@ -78,6 +78,8 @@ class BatchFlight {
   void SplitOverServers(const LeaseBatch& batch);
   void AddEmptySample();
   bool IsGreeted(uint32_t server) const { return stage_ == Stage::kEmbed && !with_input_[server]; }
+  // Whether the stage waits for such a reply.
+  bool Awaits(uint32_t server, const Body& reply) const;
   Status CheckShape(uint32_t server, const Body& reply) const;
   void AddPartials();
   Status CheckFinite();

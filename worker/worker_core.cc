@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/overloaded.h"
 #include "common/config/limits.h"
 #include "common/log/events.h"
 #include "common/run/slot_plan.h"
@@ -91,29 +92,35 @@ WorkerCore::Effects WorkerCore::Handle(uint32_t from, Message message, size_t by
 
 void WorkerCore::OnSchedulerMessage(Message message) {
   const Envelope& envelope = message.envelope;
-  if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
-    OnJoinReply(message, *reply);
-  } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
-    EndPause();  // also by the plan that it has
-    OnPlan(*plan);
-  } else if (auto* grant = std::get_if<LeaseGrant>(&message.body)) {
-    if (IsInGeneration(plan_, envelope.plan_version)) OnGrant(std::move(*grant));
-  } else if (const auto* beat = std::get_if<HeartbeatReply>(&message.body)) {
-    OnHeartbeatReply(*beat);
-  } else if (std::holds_alternative<Ack>(message.body)) {
-    if (work_) work_->reports.erase(envelope.reply_to);
-  } else if (const auto* wait = std::get_if<LeaseWait>(&message.body)) {
-    if (work_) work_->leases.Answered(NowMs() + wait->retry_ms);
-  } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
-    effects_.dismissed = shutdown->exit_code;
-    effects_.exit = DismissedBy(*shutdown);
-    if (effects_.exit->ok()) {
-      effects_.notices.push_back(
-          {event::kDismissed, fmt::format("dismissed by the scheduler: {}", shutdown->reason)});
-    }
-  } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
-    OnError(*error);
-  }
+  std::visit(Overloaded{
+                 [&](const JoinReply& reply) { OnJoinReply(message, reply); },
+                 [&](const Plan& plan) {
+                   EndPause();  // also by the plan that it has
+                   OnPlan(plan);
+                 },
+                 [&](LeaseGrant& grant) {
+                   if (IsInGeneration(plan_, envelope.plan_version)) OnGrant(std::move(grant));
+                 },
+                 [&](const HeartbeatReply& beat) { OnHeartbeatReply(beat); },
+                 [&](const Ack&) {
+                   if (work_) work_->reports.erase(envelope.reply_to);
+                 },
+                 [&](const LeaseWait& wait) {
+                   if (work_) work_->leases.Answered(NowMs() + wait.retry_ms);
+                 },
+                 [&](const Shutdown& shutdown) { OnShutdown(shutdown); },
+                 [&](const ErrorReply& error) { OnError(error); },
+                 [](const auto&) {},
+             },
+             message.body);
+}
+
+void WorkerCore::OnShutdown(const Shutdown& shutdown) {
+  effects_.dismissed = shutdown.exit_code;
+  effects_.exit = DismissedBy(shutdown);
+  if (!effects_.exit->ok()) return;
+  effects_.notices.push_back(
+      {event::kDismissed, fmt::format("dismissed by the scheduler: {}", shutdown.reason)});
 }
 
 // Others tell what this life says from what the last one said by the incarnation.

@@ -107,6 +107,7 @@ class WorkerCore {
   void OnPlan(const Plan& plan);
   void OnGrant(LeaseGrant grant);
   void OnHeartbeatReply(const HeartbeatReply& reply);
+  void OnShutdown(const Shutdown& shutdown);
   void OnError(const ErrorReply& error);
   void OnServerReply(uint32_t server, Message message, size_t bytes);
   void OnServerError(const AwaitedReply& request, const ErrorReply& error);

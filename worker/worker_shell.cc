@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "common/base/failpoint.h"
+#include "common/base/overloaded.h"
 #include "common/log/events.h"
 #include "common/log/log.h"
 #include "common/net/usage.h"
@@ -17,14 +18,18 @@ constexpr int kPollMs = 50;
 
 // Passes the failpoint of a message that is about to be sent.
 void PassPointOf(const Body& body) {
-  if (std::holds_alternative<EmbedRequest>(body)) PassFailpoint(Failpoint::kWorkerEmbed);
-  if (std::holds_alternative<ActiveQuery>(body)) PassFailpoint(Failpoint::kWorkerQuery);
-  if (std::holds_alternative<GradientPush>(body)) PassFailpoint(Failpoint::kWorkerPush);
-  if (std::holds_alternative<BatchDone>(body)) PassFailpoint(Failpoint::kWorkerBeforeReport);
-  if (const auto* push = std::get_if<EmbedPush>(&body)) {
-    PassFailpoint(Failpoint::kWorkerEmbedPush);
-    if (push->next) PassFailpoint(Failpoint::kWorkerEmbed);
-  }
+  std::visit(Overloaded{
+                 [](const EmbedRequest&) { PassFailpoint(Failpoint::kWorkerEmbed); },
+                 [](const ActiveQuery&) { PassFailpoint(Failpoint::kWorkerQuery); },
+                 [](const GradientPush&) { PassFailpoint(Failpoint::kWorkerPush); },
+                 [](const BatchDone&) { PassFailpoint(Failpoint::kWorkerBeforeReport); },
+                 [](const EmbedPush& push) {
+                   PassFailpoint(Failpoint::kWorkerEmbedPush);
+                   if (push.next) PassFailpoint(Failpoint::kWorkerEmbed);
+                 },
+                 [](const auto&) {},
+             },
+             body);
 }
 
 }  // namespace

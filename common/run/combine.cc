@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/overloaded.h"
 
 namespace dslide {
 namespace {
@@ -266,15 +267,19 @@ GradientPush PushAfter(const BatchId& batch, const ActiveReply& merged) {
 }
 
 bool IsInRange(const Body& reply) {
-  if (const auto* embed = std::get_if<EmbedReply>(&reply)) {
-    return InRange(embed->partial) && (!embed->dense || InRange(embed->dense->values));
-  }
-  if (const auto* gradient = std::get_if<GradientReply>(&reply)) {
-    return InRange(gradient->partial) && (!gradient->active || InRange(*gradient->active));
-  }
-  if (const auto* active = std::get_if<ActiveReply>(&reply)) return InRange(*active);
-  if (const auto* top = std::get_if<TopKReply>(&reply)) return InRange(top->scores);
-  return true;
+  return std::visit(
+      Overloaded{
+          [](const EmbedReply& embed) {
+            return InRange(embed.partial) && (!embed.dense || InRange(embed.dense->values));
+          },
+          [](const GradientReply& gradient) {
+            return InRange(gradient.partial) && (!gradient.active || InRange(*gradient.active));
+          },
+          [](const ActiveReply& active) { return InRange(active); },
+          [](const TopKReply& top) { return InRange(top.scores); },
+          [](const auto&) { return true; },
+      },
+      reply);
 }
 
 }  // namespace dslide

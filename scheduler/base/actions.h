@@ -73,7 +73,7 @@ namespace action {
 struct Send {
   PeerId to;
   SharedBody body;
-  uint64_t reply_to = 0;  // the sequence of the request; 0: none
+  uint64_t reply_to = 0;  // the sequence of the request, or 0
 };
 
 // Sends a StatusReply with the status at that time.
@@ -129,7 +129,7 @@ struct QuarantineKey {
   std::vector<uint32_t> accusers;  // servers, by their keys' fingerprints; see offences.h
 };
 
-// Sends a request to the address. Who answers goes to SchedulerCore::OnProbe().
+// Sends a request to the address. SchedulerCore::OnProbe() gets the answer.
 using Probe = Admission::Probe;
 
 }  // namespace action
@@ -144,7 +144,7 @@ struct SchedulerEffects {
   // Append all or none before any action; if that fails call SchedulerCore::OnLedgerFailure(), and
   // drop the actions.
   std::vector<LedgerEntry> ledger;
-  // The actions say what counts: all entries have to be on the disk before them.
+  // All entries have to be on the disk before any action.
   bool sync_ledger = false;
   // Execute them front to back.
   std::vector<SchedulerAction> actions;

@@ -1,7 +1,9 @@
-// Machines as tables: which event leads from which state to which.
+// Tables of the transitions of a state machine.
 //
 // scheduler/README.md shows the tables (tests/scheduler/core/machines_test.cc).
 #pragma once
+
+#include <string>
 
 #include "common/base/check.h"
 
@@ -20,8 +22,9 @@ State Next(const Transition<State, Event> (&table)[rows], State state, Event eve
   for (const Transition<State, Event>& row : table) {
     if (row.from == state && row.event == event) return row.to;
   }
-  DSLIDE_CHECK(!"the table has no such event in this state");
-  return state;
+  const std::string missing =
+      std::string("no transition from \"") + NameOf(state) + "\" when " + TextOf(event);
+  CheckFailed(missing.c_str(), __FILE__, __LINE__);
 }
 
 }  // namespace dslide

@@ -1,5 +1,5 @@
-// A generation of slot maps begins, or goes on without what cannot be trusted: after the loss of a
-// server, a lie in a step, or a model that becomes worse.
+// Recovery: the run continues from the newest checkpoint or from the last committed step, after the
+// loss of a server, after wrong gradients, or because the training loss rises.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,22 @@
 
 namespace dslide {
 
-// The pass waits; batches in flight may still be reported.
+// Stops leasing until all slots have servers. In-flight batches may still be reported.
 void Interrupt(RunState* run, int64_t now_ms);
 
-// Servers and what counts go back to the newest complete checkpoint together. Ends a run that has
-// lost its checkpoints.
+// Rolls servers and counted work back to the newest complete checkpoint, together. Ends the run if
+// its checkpoints are lost.
 void BeginGeneration(RunState* run, const std::vector<SeatedServer>& servers,
                      std::vector<uint16_t> slot_owner, int64_t now_ms);
 
-// Begins a generation with the servers that there are.
+// Begins a generation with the present servers.
 void GoBack(RunState* run, int64_t now_ms);
 
-// What servers hold of steps that are not committed does not count, and is trained again under a
-// plan of the same generation. Where servers may have missed a commit all go back to the newest
-// checkpoint.
+// Takes back the batches of uncommitted steps, under a plan of the same generation; they are
+// trained again. Begins a generation instead if servers may have missed a commit.
 void TakeStepsBack(RunState* run, int64_t now_ms);
 
-// The model becomes worse: servers and what counts go back to the newest checkpoint. If that has
-// not helped several times, the run ends.
+// The training loss has risen: begins a generation, or ends the run if several have not helped.
 void OnDrift(RunState* run, int64_t now_ms);
 
 }  // namespace dslide

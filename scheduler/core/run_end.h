@@ -1,4 +1,4 @@
-// What ends a run, and how.
+// The ends of a run.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@ namespace dslide {
 
 struct RunEnd {
   const char* reason;     // as members log it
-  const char* when;       // for scheduler/README.md, as the next one
+  const char* when;       // in scheduler/README.md, like exit_code
   const char* exit_code;  // of the scheduler
 };
 
 namespace run_end {
 
-inline constexpr RunEnd kTrained = {"training is finished", "after the last evaluation", "0"};
-inline constexpr RunEnd kStopped = {
-    "stopped on request",
-    "after a signal or `dslide run stop`: after a checkpoint, while servers "
-    "are missing with the newest one",
-    "85; 75 if nothing was saved"};
+inline constexpr RunEnd kTrained = {"training is finished",
+                                    "after the last epoch and its evaluation",
+                                    "0; of a stream that failed that of its error"};
+inline constexpr RunEnd kStopped = {"stopped on request",
+                                    "a signal or `dslide run stop`: after a checkpoint; if servers "
+                                    "are missing, with the newest one",
+                                    "85; 75 if nothing was saved"};
 inline constexpr RunEnd kStoppedAtOnce = {"stopped at once", "after a second signal", "1"};
 inline constexpr RunEnd kTooFewServers = {
     "not enough servers joined", "nothing has begun, and `cluster.join_timeout_s` is over", "75"};
@@ -39,8 +40,9 @@ inline constexpr RunEnd kServerFailed = {"a server failed",
                                          "a server with slots cannot load or update them", "1"};
 inline constexpr RunEnd kLedgerFailed = {
     "the ledger could not be written",
-    "its disk fails, or has no room for ten minutes after the end or 20 s after a stop",
-    "1; after a stop 85 or 75"};
+    "its disk fails, or has no room: at once on a signal, else 20 s after a stop or ten minutes "
+    "after the end",
+    "1; 85 or 75 if a signal ends a run that has not finished"};
 
 inline constexpr const RunEnd* kAll[] = {
     &kTrained,         &kStopped,   &kStoppedAtOnce,    &kTooFewServers, &kServersMissing,
@@ -50,7 +52,7 @@ inline constexpr const RunEnd* kAll[] = {
 
 // Tells everybody that the run is over.
 void Finish(RunState* run, Status outcome, const RunEnd& end, int64_t now_ms);
-// The same where no member has heard of an end that Finish() was called for.
+// Also ends a run a second time, if its Shutdown messages were not sent.
 void FinishAgain(RunState* run, Status outcome, const RunEnd& end, int64_t now_ms);
 
 // The outcome of a run that stops with its newest checkpoint, because without all servers, or

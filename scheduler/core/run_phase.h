@@ -8,18 +8,18 @@
 
 namespace dslide {
 
-// What the status shows: the phase of the cluster, of which kReady is training or evaluating.
+// As shown by the status: ClusterPhase with kReady divided by the stage.
 enum class RunPhase {
   kGathering,
   kLoading,
-  kTraining,  // also between an epoch and what follows
+  kTraining,  // also between two stages
   kEvaluating,
   kFinished,
 };
 
 // Whether the slots have servers. The stages of kReady are those of PassStage.
 enum class ClusterPhase : uint8_t {
-  kGathering,  // assignments wait for servers; before the first slot map cluster.servers of them
+  kGathering,  // assignments wait for servers (cluster.servers of them before the first slot map)
   kLoading,    // a slot map is published; servers initialise or restore their slots
   kReady,      // every slot has a server that is ready
   kFinished,   // Shutdown is sent
@@ -51,10 +51,10 @@ inline const char* NameOf(ClusterPhase phase) {
 }
 
 inline const char* TextOf(ClusterEvent event) {
-  constexpr const char* kTexts[] = {"every slot of a new generation has a server",
-                                    "every server has its slots", "every server is back as it was",
-                                    "a server with slots is lost, or all are rolled back",
-                                    "the run ends"};
+  constexpr const char* kTexts[] = {
+      "every slot of a new generation has a server", "every server has its slots",
+      "every server of the slot map is ready again",
+      "a server of the slot map is lost, or all are rolled back", "the run ends"};
   return kTexts[static_cast<size_t>(event)];
 }
 

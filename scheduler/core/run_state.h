@@ -1,5 +1,5 @@
-// All that a scheduler knows of its run. Each part owns its fields and none knows another; the
-// functions of the files above this one and SchedulerCore pass values between them.
+// All that a scheduler knows of its run. Each part owns its fields and none knows another;
+// SchedulerCore and the functions that scheduler_core.h lists pass values between them.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ struct RunState {
   bool AllCommitted() const;
   // Slots can move: the run goes on, with all servers.
   bool MayMove() const { return MayLease() && cluster.seats.Vacant(roster()).empty(); }
-  // Nothing stands against another plan.
+  // The servers have the slots and steps of the plan in force, and none writes a checkpoint.
   bool MaySwitch() const { return Settled() && AllCommitted() && !checkpointer.Writing(roster()); }
   bool MayLease() const { return InPass() && !stop_wanted; }
   // The run ends with the newest checkpoint.

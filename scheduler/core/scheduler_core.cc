@@ -59,68 +59,96 @@ SchedulerCore::Effects SchedulerCore::Handle(const PeerId& from, const Message& 
     if (envelope.run != run_.inputs.run) return refuse("another run; join again");
     Member* member = run_.cluster.roster.Heard(envelope.incarnation, from, now_ms);
     if (member == nullptr) return refuse("not in the roster; join again");
-    Dispatch(member, message, now_ms);
+    std::visit([&](const auto& body) { On(member, body, message, now_ms); }, message.body);
   }
   const bool frequent = IsFrequent(message.body);
   if (!frequent) TendSeats(&run_, now_ms);
   // Heartbeats, most of all messages, free no work.
-  if (!std::holds_alternative<Heartbeat>(message.body)) ServePending(now_ms);
+  if (!std::holds_alternative<Heartbeat>(message.body)) {
+    ServePending(now_ms);
+    MaybeWriteManifest(&run_, now_ms);  // last: leases do not wait for its disk
+  }
   return frequent ? run_.out.Drain() : Drain();
 }
 
-// `member` may be gone afterwards.
-void SchedulerCore::Dispatch(Member* member, const Message& message, int64_t now_ms) {
-  const bool of_this_plan = message.envelope.plan_version == run_.plan().version;
-  const bool current = run_.cluster.seats.IsOfThisGeneration(message.envelope.plan_version);
-  const bool finished = run_.Finished();
-  if (const auto* ready = std::get_if<Ready>(&message.body)) {
-    OnReady(&run_, member, *ready, now_ms);
-    TendStream(&run_, now_ms);
-  } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message.body)) {
-    OnHeartbeat(member, *heartbeat, message, now_ms);
-  } else if (std::holds_alternative<Leave>(message.body)) {
-    LetGo(*member, "left", now_ms);
-  } else if (std::holds_alternative<LeaseRequest>(message.body)) {
-    OnLeaseRequest(*member, message, now_ms);
-  } else if (const auto* done = std::get_if<BatchDone>(&message.body)) {
-    OnBatchDone(member, *done, message, now_ms);
-  } else if (const auto* saved = std::get_if<CheckpointDone>(&message.body)) {
-    if (current) run_.checkpointer.OnServerFree(member->incarnation, *saved);
-    if (!of_this_plan || finished) return;
-    const Status status = run_.checkpointer.OnDone(*member, *saved, run_.WaitsForCheckpoint(),
-                                                   now_ms, &run_.out, run_.cluster.roster);
-    if (!status.ok()) Finish(&run_, status, run_end::kCheckpointFailed, now_ms);
-    MaybeWriteManifest(&run_, now_ms);
-  } else if (std::holds_alternative<CheckpointNow>(message.body)) {
-    OnCheckpointNow(&run_, *member, message, now_ms);
-  } else if (const auto* committed = std::get_if<StepsCommitted>(&message.body)) {
-    if (!current || !member->seated || finished) return;
-    member->committed = std::max(member->committed.value_or(0), committed->committed);
-    Proceed(&run_, now_ms);
-  } else if (TrustPolicy::IsStatement(message.body)) {
-    if (!current || !member->seated || finished) return;
-    Settle(run_.trust.OnStatement(*member, message, run_.Trusting(), now_ms), now_ms);
-  } else if (const auto* moved = std::get_if<MoveReady>(&message.body)) {
-    if (of_this_plan) run_.change().OnMoveReady(member->incarnation, *moved);
-  } else if (const auto* drain = std::get_if<DrainServer>(&message.body)) {
-    OnDrain(&run_, member, *drain, message, now_ms);
-  } else if (std::holds_alternative<StatusRequest>(message.body)) {
-    run_.out.ReplyWithStatus(member->peer, message.envelope.sequence);
-  } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
-    // What a server cannot go on after: its slots do not load, or the model diverged.
-    if (!current) return;
-    const std::string line =
-        fmt::format("{}: {}", member->name, Printable(error->text, kLongestErrorShown));
-    run_.out.Notice({event::kMemberError, line, {{"name", member->name}}}, now_ms);
-    if (!member->seated) return;
-    const std::optional<uint32_t> index = IndexOf(run_.plan(), member->incarnation);
-    if (!index || SlotsOf(run_.plan(), {*index}).empty()) return LetGo(*member, "failed", now_ms);
-    Finish(&run_, Failed(line), run_end::kServerFailed, now_ms);
-  } else {
-    run_.out.Reply(*member, message,
-                   ErrorReply{ErrorCode::kRefused, fmt::format("the scheduler does not answer {}",
-                                                               BodyName(message.body))});
+bool SchedulerCore::IsCurrent(const Message& message) const {
+  return run_.cluster.seats.IsOfThisGeneration(message.envelope.plan_version);
+}
+
+bool SchedulerCore::IsOfThisPlan(const Message& message) const {
+  return message.envelope.plan_version == run_.plan().version;
+}
+
+bool SchedulerCore::IsOfSeat(const Member& server, const Message& message) const {
+  return IsCurrent(message) && server.seated && !run_.Finished();
+}
+
+void SchedulerCore::On(Member* member, const Ready& ready, const Message&, int64_t now_ms) {
+  OnReady(&run_, member, ready, now_ms);
+  TendStream(&run_, now_ms);
+}
+
+void SchedulerCore::On(Member* member, const Leave&, const Message&, int64_t now_ms) {
+  LetGo(*member, "left", now_ms);
+}
+
+void SchedulerCore::On(Member* member, const CheckpointDone& saved, const Message& message,
+                       int64_t now_ms) {
+  if (IsCurrent(message)) run_.checkpointer.OnServerFree(member->incarnation, saved);
+  if (!IsOfThisPlan(message) || run_.Finished()) return;
+  const Status status = run_.checkpointer.OnDone(*member, saved, run_.WaitsForCheckpoint(), now_ms,
+                                                 &run_.out, run_.cluster.roster);
+  if (!status.ok()) Finish(&run_, status, run_end::kCheckpointFailed, now_ms);
+}
+
+void SchedulerCore::On(Member* member, const CheckpointNow&, const Message& message,
+                       int64_t now_ms) {
+  OnCheckpointNow(&run_, *member, message, now_ms);
+}
+
+void SchedulerCore::On(Member* member, const StepsCommitted& steps, const Message& message,
+                       int64_t now_ms) {
+  if (!IsOfSeat(*member, message)) return;
+  member->committed = std::max(member->committed.value_or(0), steps.committed);
+  Proceed(&run_, now_ms);
+}
+
+void SchedulerCore::On(Member* member, const MoveReady& moved, const Message& message, int64_t) {
+  if (IsOfThisPlan(message)) run_.change().OnMoveReady(member->incarnation, moved);
+}
+
+void SchedulerCore::On(Member* member, const DrainServer& drain, const Message& message,
+                       int64_t now_ms) {
+  OnDrain(&run_, member, drain, message, now_ms);
+}
+
+void SchedulerCore::On(Member* member, const StatusRequest&, const Message& message, int64_t) {
+  run_.out.ReplyWithStatus(member->peer, message.envelope.sequence);
+}
+
+// A server cannot load its slots, or the model has diverged.
+void SchedulerCore::On(Member* member, const ErrorReply& error, const Message& message,
+                       int64_t now_ms) {
+  if (!IsCurrent(message)) return;
+  const std::string line =
+      fmt::format("{}: {}", member->name, Printable(error.text, kLongestErrorShown));
+  run_.out.Notice({event::kMemberError, line, {{"name", member->name}}}, now_ms);
+  if (!member->seated) return;
+  const std::optional<uint32_t> index = IndexOf(run_.plan(), member->incarnation);
+  if (!index || SlotsOf(run_.plan(), {*index}).empty()) return LetGo(*member, "failed", now_ms);
+  Finish(&run_, Failed(line), run_end::kServerFailed, now_ms);
+}
+
+template <typename Other>
+void SchedulerCore::On(Member* member, const Other& body, const Message& message, int64_t now_ms) {
+  if constexpr (TrustPolicy::kTakes<Other>) {
+    if (!IsOfSeat(*member, message)) return;
+    const uint32_t version = message.envelope.plan_version;
+    return Settle(run_.trust.On(body, *member, version, run_.Trusting(), now_ms), now_ms);
   }
+  run_.out.Reply(*member, message,
+                 ErrorReply{ErrorCode::kRefused, fmt::format("the scheduler does not answer {}",
+                                                             BodyName(message.body))});
 }
 
 // `member` is gone afterwards.
@@ -166,14 +194,14 @@ SchedulerCore::Effects SchedulerCore::OnProbe(Incarnation server, Incarnation wh
   return Drain();
 }
 
-void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, const Message& message,
-                                int64_t now_ms) {
+void SchedulerCore::On(Member* member, const Heartbeat& heartbeat, const Message& message,
+                       int64_t now_ms) {
   if (heartbeat.load && heartbeat.load->batches > 0) member->trained_ms = now_ms;
   if (heartbeat.load && run_.Training()) {  // an evaluation costs otherwise
     run_.cluster.loads.Report(member->incarnation, *heartbeat.load, heartbeat.memory_used_bytes,
                               &run_.plan());
   }
-  const bool of_this_plan = message.envelope.plan_version == run_.plan().version;
+  const bool of_this_plan = IsOfThisPlan(message);
   const RowsOnDisk &now = heartbeat.on_disk, &before = member->heartbeat.on_disk;
   if (now.rows > before.rows) {
     const uint64_t missed = now.misses - std::min(now.misses, before.misses);
@@ -211,27 +239,27 @@ void SchedulerCore::OnHeartbeat(Member* member, const Heartbeat& heartbeat, cons
     run_.out.Send(*member, run_.plan());
 }
 
-void SchedulerCore::OnLeaseRequest(const Member& member, const Message& message, int64_t now_ms) {
-  const bool has_data = std::get<LeaseRequest>(message.body).has_data;
-  const Generation::Request request{member.incarnation, message.envelope.sequence, has_data};
-  run_.generation.Forget(member.incarnation);
-  const bool up_to_date = run_.cluster.seats.IsOfThisGeneration(message.envelope.plan_version);
+void SchedulerCore::On(Member* member, const LeaseRequest& asked, const Message& message,
+                       int64_t now_ms) {
+  const Generation::Request request{member->incarnation, message.envelope.sequence, asked.has_data};
+  run_.generation.Forget(member->incarnation);
+  const bool up_to_date = IsCurrent(message);
   if (up_to_date && run_.MayLease() &&
       run_.generation.GiveLease(request, run_.inputs, run_.roster(), run_.trust.offences(), now_ms,
                                 &run_.advisor, &run_.out)) {
     return;
   }
-  run_.out.Reply(member, message, LeaseWait{kRetryMs, run_.Finished()});
+  run_.out.Reply(*member, message, LeaseWait{kRetryMs, run_.Finished()});
   if (up_to_date) {
     run_.generation.pending.push_back(request);
   } else if (run_.InPass()) {
-    run_.out.Send(member, run_.plan());
+    run_.out.Send(*member, run_.plan());
   }
 }
 
 // `member` may be gone afterwards.
-void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Message& message,
-                                int64_t now_ms) {
+void SchedulerCore::On(Member* member, const BatchDone& done, const Message& message,
+                       int64_t now_ms) {
   run_.out.Reply(*member, message, Ack{});  // whatever becomes of it, it need not be sent again
   const uint32_t plan_version = message.envelope.plan_version;
   if (!run_.cluster.seats.IsOfThisGeneration(plan_version) || !run_.pass().IsOfThisPass(done)) {
@@ -279,7 +307,6 @@ void SchedulerCore::OnBatchDone(Member* member, const BatchDone& done, const Mes
     Settle(run_.trust.OnReported(done.batch, run_.Trusting(), now_ms), now_ms);
   }
   Proceed(&run_, now_ms);
-  MaybeWriteManifest(&run_, now_ms);
 }
 
 void SchedulerCore::SlowDown(const std::string& contributor, const LossOutliers::Outlier& outlier,
@@ -325,8 +352,8 @@ SchedulerCore::Effects SchedulerCore::Tick(int64_t now_ms) {
   }
   Settle(run_.trust.Tick(run_.Trusting(), now_ms), now_ms);
   MaybeCheckpoint(&run_, now_ms);
-  MaybeWriteManifest(&run_, now_ms);
   ServePending(now_ms);
+  MaybeWriteManifest(&run_, now_ms);  // last: leases do not wait for its disk
   return Drain();
 }
 

@@ -22,7 +22,7 @@
 //   recovery.h        generations
 //   setting_choice.h, stream_course.h, plan_switch.h, run_end.h
 //
-// The phases of a run are in run_status.h. A plan says who has which slots. Plans of one generation
+// The phases of a run are in run_phase.h. A plan assigns slots to servers. Plans of one generation
 // carry the same state on: slots move to balance the load, to a server that joins, and from one
 // that is to leave, while training goes on. When a server of the plan is lost the pass is
 // interrupted. If the server comes back as it was, the pass goes on. Otherwise a spare takes its
@@ -56,9 +56,9 @@ class SchedulerCore {
   Effects OnProbe(Incarnation server, Incarnation who, int64_t now_ms);
   // Whether the socket of an action::Probe is still of use.
   bool AwaitsProbe(Incarnation server) const { return run_.cluster.admission.Awaits(server); }
-  // Puts a member out, as if it had left.
   // By which key a member has joined.
   void NameKey(Incarnation member, const std::string& key);
+  // Excludes a member, as if it had left.
   Effects Expel(Incarnation member, const std::string& why, int64_t now_ms);
   // Bytes that are not a message have come by a connection. A member that sends many is excluded.
   Effects OnMalformed(const PeerId& from, int64_t now_ms);
@@ -83,7 +83,7 @@ class SchedulerCore {
   Effects StopWithoutLedger(int64_t now_ms);
   // What a message of this core took on the wire.
   void CountSent(const Body& body, size_t bytes) { run_.totals.CountSent(body, bytes); }
-  // Of a stream, after each action::FetchSegment: that segment, or the news that it will not come.
+  // The segment that action::FetchSegment asked for, or the end of the stream.
   Effects OnSegment(StreamSegment segment, int64_t now_ms);
   Effects OnStreamEnd(StreamEnd end, int64_t now_ms);
   // SIGTERM or SIGINT: checkpoint what there is, then stop with exit code 85.
@@ -105,11 +105,28 @@ class SchedulerCore {
 
  private:
   void LetGo(const Member& member, const std::string& why, int64_t now_ms);
-  void Dispatch(Member* member, const Message& message, int64_t now_ms);
-  void OnHeartbeat(Member* member, const Heartbeat& heartbeat, const Message& message,
-                   int64_t now_ms);
-  void OnLeaseRequest(const Member& member, const Message& message, int64_t now_ms);
-  void OnBatchDone(Member* member, const BatchDone& done, const Message& message, int64_t now_ms);
+  // Whether a message names a slot map of the present generation.
+  bool IsCurrent(const Message& message) const;
+  // Whether it names the slot map in force.
+  bool IsOfThisPlan(const Message& message) const;
+  // Whether it is current, of an assigned server, and the run has not ended.
+  bool IsOfSeat(const Member& server, const Message& message) const;
+  // A message of a member, by its body. The member may not be in the roster any more afterwards.
+  void On(Member* member, const Ready& ready, const Message& message, int64_t now_ms);
+  void On(Member* member, const Heartbeat& heartbeat, const Message& message, int64_t now_ms);
+  void On(Member* member, const Leave& leave, const Message& message, int64_t now_ms);
+  void On(Member* member, const LeaseRequest& asked, const Message& message, int64_t now_ms);
+  void On(Member* member, const BatchDone& done, const Message& message, int64_t now_ms);
+  void On(Member* member, const CheckpointDone& saved, const Message& message, int64_t now_ms);
+  void On(Member* member, const CheckpointNow& asked, const Message& message, int64_t now_ms);
+  void On(Member* member, const StepsCommitted& steps, const Message& message, int64_t now_ms);
+  void On(Member* member, const MoveReady& moved, const Message& message, int64_t now_ms);
+  void On(Member* member, const DrainServer& drain, const Message& message, int64_t now_ms);
+  void On(Member* member, const StatusRequest& asked, const Message& message, int64_t now_ms);
+  void On(Member* member, const ErrorReply& error, const Message& message, int64_t now_ms);
+  // Messages for TrustPolicy, and those that the scheduler refuses.
+  template <typename Other>
+  void On(Member* member, const Other& body, const Message& message, int64_t now_ms);
   void SlowDown(const std::string& contributor, const LossOutliers::Outlier& outlier,
                 int64_t now_ms);
   void Settle(TrustPolicy::Sequel sequel, int64_t now_ms);

@@ -1,7 +1,7 @@
 // The course of a run whose training data is a stream (train.open_vocabulary): from segment to
-// segment. A segment is an epoch. Before it begins the model grows by what is new in it, with a
-// plan that moves no slot. What a checkpoint holds is of one segment: when all go back to it the
-// model is as small as it was, and the shell brings the segments again, cut in the same places.
+// segment. A segment is an epoch. Before it begins, the model gets the new features and labels, by
+// a plan that moves no slot. A checkpoint has the sizes of its segment: after a rollback the model
+// is as small again, and the shell brings the same segments again.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ enum class StreamStep {
   kTrain,     // the segment
 };
 
-// What to do between two segments. Asks for the next one and resizes the model for it. kWait
-// elsewhere, and without a stream.
+// The next step between two segments. Asks for the next segment and resizes the model for it.
+// kWait at another time, or without a stream.
 StreamStep NextStreamStep(RunState* run, int64_t now_ms);
 
-// The shape of the newest checkpoint, or without one of the first segment, for which it changes
-// `inputs`. Without a stream: that of fixed sizes.
+// The sizes that a new generation begins with: those of the newest checkpoint, else of the first
+// segment, for which it changes `inputs`. Without a stream: the fixed sizes.
 ModelShape ShapeToRestore(RunState* run);
 
 }  // namespace dslide

@@ -175,7 +175,7 @@ class Pass {
   // In the order of PassStage.
   struct NotBegun {};
   struct Between {};
-  // What an epoch and an evaluation have.
+  // The batches of an epoch or an evaluation.
   struct Batches {
     DataOrder order;
     LeaseBook book;
@@ -200,7 +200,7 @@ class Pass {
   const Epoch* epoch() const { return std::get_if<Epoch>(&stage_); }
   Epoch* epoch() { return std::get_if<Epoch>(&stage_); }
 
-  // Takes the machine to its next stage, of which `stage` has the fields.
+  // Changes the stage by `event`. `stage`: the new stage's fields.
   template <typename Stage>
   Stage& Enter(PassEvent event, Stage stage);
 
@@ -217,7 +217,7 @@ class Pass {
 
   CountedWork counted_;
   bool training_complete_ = false;
-  uint64_t next_lease_ = 1;  // where there are no batches; numbers of leases rise over the passes
+  uint64_t next_lease_ = 1;  // for the next batches(): a later pass has higher numbers of leases
   std::variant<NotBegun, Between, Epoch, Evaluating> stage_;
   std::optional<uint64_t> told_;    // steps of the run
   uint32_t taken_back_before_ = 0;  // reports of plans before this one do not count

@@ -1,4 +1,4 @@
-// The stages of a pass, and what leads from one to another.
+// The stages of a pass and their transitions.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +42,9 @@ inline const char* NameOf(PassStage stage) {
 
 inline const char* TextOf(PassEvent event) {
   constexpr const char* kTexts[] = {
-      "every server has its slots",          "an epoch begins",    "an evaluation begins",
-      "a worker that took part is excluded", "every batch counts", "the run ends"};
+      "every server has its slots", "an epoch begins",
+      "an evaluation begins",       "an audit contradicts predictions (3 times at most)",
+      "every batch counts",         "the run ends"};
   return kTexts[static_cast<size_t>(event)];
 }
 

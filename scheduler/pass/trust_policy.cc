@@ -97,42 +97,34 @@ TrustPolicy::Evidence TrustPolicy::Complain(const std::vector<Incarnation>& serv
   return accusers;
 }
 
-bool TrustPolicy::IsStatement(const Body& body) {
-  return std::holds_alternative<AuditReport>(body) || std::holds_alternative<Offence>(body);
-}
-
-TrustPolicy::Sequel TrustPolicy::OnStatement(const Member& server, const Message& message,
-                                             const Run& run, int64_t now_ms) {
-  if (const auto* offence = std::get_if<Offence>(&message.body)) {
-    OnComplaint(server, *offence, run, now_ms);
-    return Sequel::kNone;
-  }
+TrustPolicy::Sequel TrustPolicy::On(const AuditReport& report, const Member& server,
+                                    uint32_t plan_version, const Run& run, int64_t now_ms) {
   // Digests of an earlier plan are by another key of the server.
-  if (message.envelope.plan_version != run.cluster->seats.plan().version) return Sequel::kNone;
+  if (plan_version != run.cluster->seats.plan().version) return Sequel::kNone;
   if (run.pass->evaluating()) return Sequel::kNone;
-  const auto& report = std::get<AuditReport>(message.body);
   if (Audits* audits = run.pass->audits()) audits->Take(server.incarnation, report);
   return OnReported(report.batch, run, now_ms);
 }
 
 // A server that has not heard this life's key yet judges by another one; so a ticket is judged
 // here.
-void TrustPolicy::OnComplaint(const Member& server, const Offence& offence, const Run& run,
-                              int64_t now_ms) {
+TrustPolicy::Sequel TrustPolicy::On(const Offence& offence, const Member& server, uint32_t,
+                                    const Run& run, int64_t now_ms) {
   const Incarnation worker{offence.worker};
   const Member* accused = run.cluster->roster.Find(worker);
-  if (accused == nullptr || accused->role != Role::kWorker) return;
-  if (run.cluster->loads.Unproven(server.incarnation)) return;
+  if (accused == nullptr || accused->role != Role::kWorker) return Sequel::kNone;
+  if (run.cluster->loads.Unproven(server.incarnation)) return Sequel::kNone;
   for (const LeaseKind kind : {LeaseKind::kTrain, LeaseKind::kEvaluate}) {
     if (IsTicket(run.inputs.lease_keys.tickets.verify_key(), offence.ticket, worker, kind,
                  offence.batch)) {
-      return;
+      return Sequel::kNone;
     }
   }
   NoteOffence(worker,
               fmt::format("{} ({}), says {}", Printable(offence.reason, kMostReason),
                           NameOf(offence.batch), server.name),
               Complain({server.incarnation}, worker, run, now_ms), run, now_ms);
+  return Sequel::kNone;
 }
 
 // A worker that is not in the roster has never got a ticket of this incarnation of the scheduler,

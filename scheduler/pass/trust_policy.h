@@ -66,12 +66,15 @@ class TrustPolicy {
   // A batch of the pass was reported and accepted. All witnesses may have told of it before.
   // Workers may be gone afterwards.
   [[nodiscard]] Sequel OnReported(const BatchId& batch, const Run& run, int64_t now_ms);
-  // Whether a server tells with a message what workers have done.
-  static bool IsStatement(const Body& body);
-  // A server with a seat states what workers have done. REQUIRES IsStatement(message.body), and a
-  // message of this generation of plans. Workers may be gone afterwards.
-  [[nodiscard]] Sequel OnStatement(const Member& server, const Message& message, const Run& run,
-                                   int64_t now_ms);
+  // An assigned server reports what workers have done, by a plan of this generation. Workers may be
+  // gone afterwards.
+  template <typename Report>
+  static constexpr bool kTakes =
+      std::is_same_v<Report, AuditReport> || std::is_same_v<Report, Offence>;
+  [[nodiscard]] Sequel On(const AuditReport& report, const Member& server, uint32_t plan_version,
+                          const Run& run, int64_t now_ms);
+  [[nodiscard]] Sequel On(const Offence& offence, const Member& server, uint32_t plan_version,
+                          const Run& run, int64_t now_ms);
   // Looks at everything that time decides. Workers may be gone afterwards.
   [[nodiscard]] Sequel Tick(const Run& run, int64_t now_ms);
 
@@ -95,7 +98,6 @@ class TrustPolicy {
   Evidence EvidenceOf(const ReportFault& fault, Incarnation worker, const Run& run, int64_t now_ms);
   Evidence Complain(const std::vector<Incarnation>& servers, Incarnation worker, const Run& run,
                     int64_t now_ms);
-  void OnComplaint(const Member& server, const Offence& offence, const Run& run, int64_t now_ms);
   void NoteOffence(Incarnation worker, const std::string& reason, Evidence evidence, const Run& run,
                    int64_t now_ms);
   void Exclude(Incarnation worker, const std::string& why, bool and_its_key,

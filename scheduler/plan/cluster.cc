@@ -46,14 +46,22 @@ Cluster::Cluster(const RunInputs& inputs, bool live, int64_t now_ms)
   for (const PlanServer& server : seats.plan().servers) loads.Add(server.incarnation, 1, 0);
 }
 
+LossOptions Cluster::OptionsAfterLoss() const {
+  LossOptions options;
+  options.without_them = !synchronous_ && !seats.HaveSlots(seats.Vacant(roster));
+  options.servers = ChooseServers(seats.plan(), roster, servers_, resting_);
+  options.enough = AreEnough(options.servers.size(), seats.plan(), servers_);
+  return options;
+}
+
 Cluster::Sequel Cluster::SequelOfLoss() const {
-  if (CanGoWithout(seats.Vacant(roster))) return Sequel::kGoOnWithout;
-  const std::vector<SeatedServer> left = ChooseServers(seats.plan(), roster, servers_, resting_);
-  if (AreEnough(left.size(), seats.plan(), servers_)) {
-    const bool spare = std::ranges::any_of(left, [](const auto& s) { return !s.server->seated; });
-    return spare ? Sequel::kReplaced : Sequel::kShared;
+  const LossOptions options = OptionsAfterLoss();
+  if (options.without_them) return Sequel::kGoOnWithout;
+  const auto is_spare = [](const SeatedServer& one) { return !one.server->seated; };
+  if (!options.enough) {
+    return takeover_s_ > 0 && !options.servers.empty() ? Sequel::kSharedLater : Sequel::kStop;
   }
-  return takeover_s_ > 0 && !left.empty() ? Sequel::kSharedLater : Sequel::kStop;
+  return std::ranges::any_of(options.servers, is_spare) ? Sequel::kReplaced : Sequel::kShared;
 }
 
 // What the run waits for when a server of the plan is gone, and what comes then.

@@ -25,6 +25,14 @@
 
 namespace dslide {
 
+// The ways in which a run can continue after the loss of servers. DecideSeats() chooses one, and
+// log lines name it.
+struct LossOptions {
+  bool without_them = false;          // they had no slots, and no step waits for their part
+  std::vector<SeatedServer> servers;  // of the next generation, if nobody returns
+  bool enough = false;                // these servers need not wait for cluster.takeover_s
+};
+
 struct Cluster {
   // What became of a Join.
   struct Joined {
@@ -52,11 +60,8 @@ struct Cluster {
                 Outbox* out);
   // Servers of the plan with slots: those that the steps of synchronous training wait for.
   std::vector<const Member*> Owners() const;
-  // Whether nothing is lost with the servers of these seats: they had no slots, and no step of
-  // synchronous training waits for their part.
-  bool CanGoWithout(const std::vector<size_t>& vacant) const {
-    return !synchronous_ && !seats.HaveSlots(vacant);
-  }
+  // REQUIRES a plan with vacant seats.
+  LossOptions OptionsAfterLoss() const;
   // Servers of the plan that are not ready while others are.
   std::vector<const Member*> Unready() const;
   // Servers of the plan that no worker hears, although workers have batches in flight and other
@@ -105,7 +110,7 @@ struct Cluster {
 
   bool resting_ = false;
 
-  // What comes when nobody takes the vacant seats, as seat_policy.h decides it.
+  // The continuation if nobody returns to the vacant seats, for log lines and the status.
   enum class Sequel {
     kGoOnWithout,  // they had no slots, and no step waits for them
     kReplaced,     // a spare takes a seat, and a generation begins

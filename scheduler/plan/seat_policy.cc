@@ -68,9 +68,7 @@ SeatDecision AwaitReady(const SeatSituation& now, int64_t now_ms) {
 
 // Decides whether the other servers continue without the lost ones at once, or when they are
 // ready. Returns nullopt if they cannot.
-std::optional<Kind> WithoutThem(const SeatSituation& now, const std::vector<size_t>& vacant,
-                                int64_t waited_ms) {
-  if (!now.cluster.CanGoWithout(vacant)) return std::nullopt;
+std::optional<Kind> WithoutThem(const SeatSituation& now, int64_t waited_ms) {
   const bool soon = waited_ms < kReadyMs;
   if (!now.cluster.roster.AllReady()) return soon ? std::optional(Kind::kWait) : std::nullopt;
   return now.writing && soon ? Kind::kWait : Kind::kGoOnWithout;
@@ -87,16 +85,17 @@ SeatDecision ReplaceLost(const SeatSituation& now, std::vector<size_t> vacant, i
     return decision;
   }
   if (!loss.all_gone) return decision;
-  if (const auto without = WithoutThem(now, vacant, waited_ms)) {
+  LossOptions options = now.cluster.OptionsAfterLoss();
+  const auto without = options.without_them ? WithoutThem(now, waited_ms) : std::nullopt;
+  if (without) {
     decision.kind = *without;
     decision.vacant = std::move(vacant);
     return decision;
   }
-  std::vector<SeatedServer> servers =
-      ChooseServers(seats.plan(), now.cluster.roster, cluster.servers, now.cluster.resting());
-  const bool enough = AreEnough(servers.size(), seats.plan(), cluster.servers);
   const bool takeover = cluster.takeover_s > 0 && waited_ms >= int64_t{1000} * cluster.takeover_s;
-  if (!servers.empty() && (enough || takeover)) decision = TryServers(now, std::move(servers));
+  if (!options.servers.empty() && (options.enough || takeover)) {
+    decision = TryServers(now, std::move(options.servers));
+  }
   if (decision.kind == Kind::kWait && waited_ms > JoinTimeoutMs(now)) {
     decision.kind = Kind::kNotReplaced;
     decision.vacant = std::move(vacant);

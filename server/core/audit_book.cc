@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "common/base/check.h"
+#include "common/base/overloaded.h"
 #include "server/executor/batches/batch_table.h"
 
 namespace dslide {
@@ -136,20 +137,27 @@ std::optional<AuditReport> AuditBook::Push(Incarnation worker, const EmbedPush& 
 
 std::optional<AuditReport> AuditBook::Note(Incarnation worker, const Body& request,
                                            Outcome outcome) {
-  if (const auto* embed = std::get_if<EmbedRequest>(&request)) {
-    if (embed->training) Begin(worker, *embed, outcome.whole);
-  } else if (const auto* query = std::get_if<ActiveQuery>(&request)) {
-    Ask(worker, *query, outcome.whole);
-  } else if (const auto* gradient = std::get_if<GradientPush>(&request)) {
-    return Push(worker, *gradient, outcome.whole);
-  } else if (const auto* push = std::get_if<EmbedPush>(&request)) {
-    auto report = Push(worker, *push, outcome.whole);
-    if (push->next && push->next->training && outcome.next_begun) {
-      Begin(worker, *push->next, true);
-    }
-    return report;
-  }
-  return std::nullopt;
+  using Report = std::optional<AuditReport>;
+  return std::visit(Overloaded{
+                        [&](const EmbedRequest& embed) -> Report {
+                          if (embed.training) Begin(worker, embed, outcome.whole);
+                          return std::nullopt;
+                        },
+                        [&](const ActiveQuery& query) -> Report {
+                          Ask(worker, query, outcome.whole);
+                          return std::nullopt;
+                        },
+                        [&](const GradientPush& push) { return Push(worker, push, outcome.whole); },
+                        [&](const EmbedPush& push) {
+                          Report report = Push(worker, push, outcome.whole);
+                          if (push.next && push.next->training && outcome.next_begun) {
+                            Begin(worker, *push.next, true);
+                          }
+                          return report;
+                        },
+                        [](const auto&) -> Report { return std::nullopt; },
+                    },
+                    request);
 }
 
 std::optional<AuditReport> AuditBook::ReportOf(const BatchId& id) const {

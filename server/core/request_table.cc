@@ -28,6 +28,14 @@ Body OutOfRange(const Body& request) {
                                                      BodyName(request))};
 }
 
+bool IsOfScheduler(const Body& request) {
+  return std::holds_alternative<DropBatches>(request) ||
+         std::holds_alternative<CommitSteps>(request) ||
+         std::holds_alternative<RebuildTables>(request);
+}
+
+bool IsRefused(const Body& reply) { return std::holds_alternative<ErrorReply>(reply); }
+
 // The batch that a request begins to train, and its samples.
 struct Beginning {
   BatchId batch;
@@ -109,9 +117,7 @@ bool RequestTable::MustWait(const Body& request, const ServerSeat& seat) const {
 
 // Why a request is refused before any executor sees it; empty if it is not.
 std::string RequestTable::WhyRefused(const Body& request, const ServerSeat& seat) const {
-  if (std::holds_alternative<DropBatches>(request) ||
-      std::holds_alternative<CommitSteps>(request) ||
-      std::holds_alternative<RebuildTables>(request)) {
+  if (IsOfScheduler(request)) {
     return fmt::format("only the scheduler sends {}", BodyName(request));
   }
   const std::optional<Beginning> begins = BeginningOf(request);
@@ -215,8 +221,7 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
   const Incarnation sender = request.asker.incarnation;
   const std::shared_ptr<const Body> asked = request.round.request();
   std::vector<Body> bodies = BodiesOf(std::move(parts));
-  const auto refused = static_cast<size_t>(std::ranges::count_if(
-      bodies, [](const Body& body) { return std::holds_alternative<ErrorReply>(body); }));
+  const auto refused = static_cast<size_t>(std::ranges::count_if(bodies, IsRefused));
   const bool carried_out = refused < bodies.size();  // by some executors at least
   const bool whole = refused == 0;
   const bool of_worker = request.asker.plan_version != 0;
@@ -240,25 +245,33 @@ void RequestTable::Complete(PeerRequest request, std::vector<JobReply> parts,
   }
   if (of_worker) EndJob(sender, out);
   Body reply = out_of_range ? OutOfRange(*asked) : request.round.TakeReply();
-  const bool answers =
-      !std::holds_alternative<ErrorReply>(reply) && !std::holds_alternative<Ack>(reply);
+  const bool answers = !IsRefused(reply) && !std::holds_alternative<Ack>(reply);
   if (of_worker && answers) numbers_.NoteInRange(sender, *asked, out);
   if (carried_out) {
     NoteForAudit(request.asker, *asked, {whole, std::holds_alternative<EmbedReply>(reply)}, seat,
                  out);
   }
-  auto* gradient = std::get_if<GradientReply>(&reply);
-  if (auto* statistics = std::get_if<ActiveReply>(&reply)) {
-    Condense(statistics);
-    numbers_.NoteReply(sender, std::get<ActiveQuery>(*asked).batch, *statistics);
-    losses_.OnReply(sender, std::get<ActiveQuery>(*asked), *statistics, seat);
-  }
-  if (gradient != nullptr && gradient->active) Condense(&*gradient->active);
-  const auto* push = std::get_if<GradientPush>(asked.get());
-  // A refused push leaves the loss as it is. After a second round the loss has log Z already.
-  if (gradient != nullptr && !gradient->active && push != nullptr) losses_.OnPush(sender, *push);
+  NoteStatistics(sender, *asked, seat, &reply);
   LeaseGate::Prove(seat, &losses_, &request.asker);
   Reply(request.asker, std::move(reply), now_us, out);
+}
+
+// A refused push leaves the loss as it is. After a second round the loss has log Z already.
+void RequestTable::NoteStatistics(Incarnation sender, const Body& request, const ServerSeat& seat,
+                                  Body* reply) {
+  if (auto* statistics = std::get_if<ActiveReply>(reply)) {
+    const auto& query = std::get<ActiveQuery>(request);
+    Condense(statistics);
+    numbers_.NoteReply(sender, query.batch, *statistics);
+    losses_.OnReply(sender, query, *statistics, seat);
+  } else if (auto* gradient = std::get_if<GradientReply>(reply)) {
+    const auto* push = std::get_if<GradientPush>(&request);
+    if (gradient->active) {
+      Condense(&*gradient->active);
+    } else if (push != nullptr) {
+      losses_.OnPush(sender, *push);
+    }
+  }
 }
 
 // Of batches whose work the executors still hold: with a plan switch, and when a step is committed,

@@ -119,6 +119,8 @@ class RequestTable {
   bool MustWait(const Body& request, const ServerSeat& seat) const;
   void NoteForAudit(const Asker& asker, const Body& request, AuditBook::Outcome outcome,
                     const ServerSeat& seat, ServerOutbox* out);
+  // Condenses the statistics of a reply, and stores what the checks of later requests need.
+  void NoteStatistics(Incarnation sender, const Body& request, const ServerSeat& seat, Body* reply);
   std::string WhyRefused(const Body& request, const ServerSeat& seat) const;
   void Accept(PeerRequest request, const ServerSeat& seat, int64_t now_us, ServerOutbox* out);
   void Wait(uint64_t step, PeerRequest request, int64_t now_us, ServerOutbox* out);

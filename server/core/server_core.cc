@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "common/base/check.h"
+#include "common/base/overloaded.h"
 #include "common/log/events.h"
 
 namespace dslide {
@@ -30,37 +31,46 @@ ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms)
   ServerGeneration* current =
       generation_ && generation_->IsCurrent(message.envelope) ? &*generation_ : nullptr;
   const bool has_rows = current != nullptr && current->loaded;
-  if (const auto* reply = std::get_if<JoinReply>(&message.body)) {
-    OnJoinReply(message, *reply);
-  } else if (const auto* plan = std::get_if<Plan>(&message.body)) {
-    OnPlan(*plan, now_ms);
-  } else if (const auto* move = std::get_if<MoveSlots>(&message.body)) {
-    // What cannot be taken now the scheduler sends again, also in the cases below.
-    if (current == nullptr || !current->settled() || current->next_plan) return Drain();
-    current->slots.OnMoveSlots(*move, current->seat, now_ms, &out_);
-  } else if (const auto* checkpoint = std::get_if<CheckpointRequest>(&message.body)) {
-    if (current == nullptr || !current->settled()) return Drain();
-    if (message.envelope.plan_version != plan_version()) return Drain();
-    current->saver.OnRequest(*checkpoint, current->seat, current->requests.committed(), &out_);
-  } else if (const auto* commit = std::get_if<CommitSteps>(&message.body)) {
-    if (has_rows) current->requests.OnCommit(*commit, current->seat, &out_);
-  } else if (const auto* drop = std::get_if<DropBatches>(&message.body)) {
-    if (has_rows) current->requests.DropWorker(drop->incarnation, &out_);
-  } else if (std::holds_alternative<RebuildTables>(message.body)) {
-    // The scheduler sees by the heartbeats' round whether it was done.
-    if (!has_rows) return Drain();
-    out_.Submit(SchedulerOrder{},
-                RequestJob{{}, std::make_shared<const Body>(std::move(message.body))});
-  } else if (const auto answer = stop_.Take(message, StopSituation(), now_ms, &out_);
-             answer != OrderlyStop::Answer::kNotToThis) {
-    if (answer == OrderlyStop::Answer::kTaken) return Drain();
-    OnSchedulerError(std::get<ErrorReply>(message.body), now_ms);
-  } else if (const auto* shutdown = std::get_if<Shutdown>(&message.body)) {
-    OnShutdown(*shutdown);
-  } else if (const auto* error = std::get_if<ErrorReply>(&message.body)) {
-    OnSchedulerError(*error, now_ms);
-  }
+  // A message that is dropped here is sent again by the scheduler.
+  std::visit(
+      Overloaded{
+          [&](const JoinReply& reply) { OnJoinReply(message, reply); },
+          [&](const Plan& plan) { OnPlan(plan, now_ms); },
+          [&](const MoveSlots& move) {
+            if (current == nullptr || !current->settled() || current->next_plan) return;
+            current->slots.OnMoveSlots(move, current->seat, now_ms, &out_);
+          },
+          [&](const CheckpointRequest& checkpoint) {
+            if (current == nullptr || !current->settled()) return;
+            if (message.envelope.plan_version != plan_version()) return;
+            current->saver.OnRequest(checkpoint, current->seat, current->requests.committed(),
+                                     &out_);
+          },
+          [&](const CommitSteps& commit) {
+            if (has_rows) current->requests.OnCommit(commit, current->seat, &out_);
+          },
+          [&](const DropBatches& drop) {
+            if (has_rows) current->requests.DropWorker(drop.incarnation, &out_);
+          },
+          [&](const RebuildTables& rebuild) {
+            // The scheduler sees by the heartbeats' round whether it was done.
+            if (!has_rows) return;
+            out_.Submit(SchedulerOrder{}, RequestJob{{}, std::make_shared<const Body>(rebuild)});
+          },
+          [&](const auto&) { OnDismissal(message, now_ms); },
+      },
+      message.body);
   return Drain();
+}
+
+// Answers to the requests of a server that leaves, dismissals, and errors.
+void ServerCore::OnDismissal(const Message& message, int64_t now_ms) {
+  const auto answer = stop_.Take(message, StopSituation(), now_ms, &out_);
+  if (answer == OrderlyStop::Answer::kTaken) return;
+  const auto* error = std::get_if<ErrorReply>(&message.body);
+  const auto* shutdown = std::get_if<Shutdown>(&message.body);
+  if (error != nullptr) OnSchedulerError(*error, now_ms);
+  if (shutdown != nullptr) OnShutdown(*shutdown);
 }
 
 // A new life of the scheduler knows none of the workers' present lives, so it will never have them

@@ -120,6 +120,7 @@ class ServerCore {
   void FollowNextPlan(int64_t now_ms);
 
   void MeetScheduler(Incarnation life);
+  void OnDismissal(const Message& message, int64_t now_ms);
   void OnSchedulerError(const ErrorReply& error, int64_t now_ms);
   void OnShutdown(const Shutdown& shutdown);
   void LeaveWithoutScheduler(int64_t silent_ms);

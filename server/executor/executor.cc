@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/failpoint.h"
+#include "common/base/overloaded.h"
 #include "common/base/process.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
@@ -124,21 +125,27 @@ Body Executor::Handle(Incarnation sender, const Body& request) {
 }
 
 Body Executor::Answer(Incarnation sender, const Body& request) {
-  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return Embed(sender, *embed);
-  if (const auto* query = std::get_if<ActiveQuery>(&request)) return Query(sender, *query);
-  if (const auto* push = std::get_if<GradientPush>(&request)) return trainer_.Push(sender, *push);
-  if (const auto* push = std::get_if<EmbedPush>(&request)) return PushEmbedding(sender, *push);
-  if (const auto* top = std::get_if<TopKRequest>(&request)) return TopK(*top);
-  if (const auto* commit = std::get_if<CommitSteps>(&request)) return trainer_.Commit(*commit);
-  if (const auto* rebuild = std::get_if<RebuildTables>(&request)) return Rebuild(*rebuild);
-  if (const auto* pull = std::get_if<SlotPull>(&request)) {
-    return trains() ? exchange_.Pull(*pull) : Refuse(kDoesNotTrain);
-  }
-  if (const auto* drop = std::get_if<DropBatches>(&request)) {
-    trainer_.DropWorker(drop->incarnation);
-    return Ack{};
-  }
-  return Refuse(fmt::format("a server does not answer {}", BodyName(request)));
+  return std::visit(
+      Overloaded{
+          [&](const EmbedRequest& embed) { return Embed(sender, embed); },
+          [&](const ActiveQuery& query) { return Query(sender, query); },
+          [&](const GradientPush& push) { return trainer_.Push(sender, push); },
+          [&](const EmbedPush& push) { return PushEmbedding(sender, push); },
+          [&](const TopKRequest& top) { return TopK(top); },
+          [&](const CommitSteps& commit) { return trainer_.Commit(commit); },
+          [&](const RebuildTables& rebuild) { return Rebuild(rebuild); },
+          [&](const SlotPull& pull) -> Body {
+            return trains() ? exchange_.Pull(pull) : Refuse(kDoesNotTrain);
+          },
+          [&](const DropBatches& drop) -> Body {
+            trainer_.DropWorker(drop.incarnation);
+            return Ack{};
+          },
+          [&](const auto&) -> Body {
+            return Refuse(fmt::format("a server does not answer {}", BodyName(request)));
+          },
+      },
+      request);
 }
 
 // What a request may ask memory for: batches of the run's size, or of evaluation's.

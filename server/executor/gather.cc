@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "common/base/check.h"
+#include "common/base/overloaded.h"
 #include "common/run/combine.h"
 
 namespace dslide {
@@ -21,11 +22,17 @@ PartialSum SumGradients(std::vector<Body> parts) {
   return SumPartials(std::move(partials));
 }
 
+template <typename T>
+Body* Find(std::vector<Body>* parts) {
+  for (Body& part : *parts) {
+    if (std::holds_alternative<T>(part)) return &part;
+  }
+  return nullptr;
+}
+
 // The reply of the executor that has the slot.
 Body GatherRows(const SlotPull& pull, std::vector<Body> parts) {
-  for (Body& part : parts) {
-    if (std::holds_alternative<SlotRows>(part)) return std::move(part);
-  }
+  if (Body* rows = Find<SlotRows>(&parts)) return std::move(*rows);
   return ErrorReply{ErrorCode::kRefused, fmt::format("slot {} is not here", pull.slot)};
 }
 
@@ -36,26 +43,27 @@ Body GatherReplies(const Body& request, std::vector<Body> parts) {
   if (const auto* pull = std::get_if<SlotPull>(&request)) {
     return GatherRows(*pull, std::move(parts));
   }
-  for (Body& part : parts) {
-    if (std::holds_alternative<ErrorReply>(part)) return std::move(part);
-  }
+  if (Body* error = Find<ErrorReply>(&parts)) return std::move(*error);
   // An EmbedPush whose next batch some executor does not take is only acknowledged.
-  for (Body& part : parts) {
-    if (std::holds_alternative<Ack>(part)) return std::move(part);
-  }
-  if (std::holds_alternative<EmbedReply>(parts[0])) {
-    return MergeEmbedded(As<EmbedReply>(std::move(parts)));
-  }
-  if (std::holds_alternative<ActiveReply>(parts[0])) {
-    return MergeActive(As<ActiveReply>(std::move(parts)));
-  }
-  if (std::holds_alternative<GradientReply>(parts[0])) {
-    return GradientReply{SumGradients(std::move(parts))};
-  }
-  if (std::holds_alternative<TopKReply>(parts[0])) {
-    return MergeTopK(As<TopKReply>(std::move(parts)), std::get<TopKRequest>(request).k);
-  }
-  return std::move(parts[0]);
+  if (Body* ack = Find<Ack>(&parts)) return std::move(*ack);
+  // The lambdas move the visited part with the others, so they look at its type alone.
+  return std::visit(Overloaded{
+                        [&](const EmbedReply&) -> Body {
+                          return MergeEmbedded(As<EmbedReply>(std::move(parts)));
+                        },
+                        [&](const ActiveReply&) -> Body {
+                          return MergeActive(As<ActiveReply>(std::move(parts)));
+                        },
+                        [&](const GradientReply&) -> Body {
+                          return GradientReply{SumGradients(std::move(parts))};
+                        },
+                        [&](const TopKReply&) -> Body {
+                          return MergeTopK(As<TopKReply>(std::move(parts)),
+                                           std::get<TopKRequest>(request).k);
+                        },
+                        [&](const auto&) -> Body { return std::move(parts[0]); },
+                    },
+                    parts[0]);
 }
 
 }  // namespace dslide

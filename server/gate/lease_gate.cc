@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "common/base/overloaded.h"
 #include "common/run/batch_number.h"
 #include "common/run/lease_proofs.h"
 #include "common/run/slot_plan.h"
@@ -64,20 +65,30 @@ std::string LeaseGate::Check(Incarnation worker, Body* request, const ServerSeat
 }
 
 std::optional<BatchEnd> LeaseGate::EndOf(const Body& request, const ServerSeat& seat) {
-  const auto* top = std::get_if<TopKRequest>(&request);
-  const auto* query = std::get_if<ActiveQuery>(&request);
-  const bool moves_neurons =
-      std::holds_alternative<GradientPush>(request) || (query != nullptr && query->finish);
-  const bool moves_features = std::holds_alternative<EmbedPush>(request);
-  if (top == nullptr && !moves_neurons && !moves_features) return std::nullopt;
   const auto has = [&](SlotRange slots) -> bool {
     return ServersWith(seat.plan, slots)[*seat.index];
   };
   const ClusterConfig& cluster = seat.config.cluster;
-  if (top == nullptr && has(InputSlots(cluster)) != moves_features) return std::nullopt;
-  return BatchEnd{top == nullptr ? LeaseKind::kTrain : LeaseKind::kEvaluate,
-                  top == nullptr ? *BatchOf(request) : top->batch, seat.plan.version,
-                  has(OutputSlots(cluster))};
+  const auto end_of = [&](LeaseKind kind, const BatchId& batch) -> std::optional<BatchEnd> {
+    return BatchEnd{kind, batch, seat.plan.version, has(OutputSlots(cluster))};
+  };
+  // A server with input rows ends a batch with their gradients, another one with those of neurons.
+  const auto trained = [&](const BatchId& batch, bool of_features) -> std::optional<BatchEnd> {
+    if (has(InputSlots(cluster)) != of_features) return std::nullopt;
+    return end_of(LeaseKind::kTrain, batch);
+  };
+  using End = std::optional<BatchEnd>;
+  return std::visit(
+      Overloaded{
+          [&](const TopKRequest& top) { return end_of(LeaseKind::kEvaluate, top.batch); },
+          [&](const GradientPush& push) { return trained(push.batch, false); },
+          [&](const EmbedPush& push) { return trained(push.batch, true); },
+          [&](const ActiveQuery& query) {
+            return query.finish ? trained(query.batch, false) : End();
+          },
+          [](const auto&) -> End { return std::nullopt; },
+      },
+      request);
 }
 
 void LeaseGate::Prove(const ServerSeat& seat, LossBook* losses, Asker* asker) {

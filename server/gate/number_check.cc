@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/base/overloaded.h"
 #include "common/config/limits.h"
 #include "common/math/kernels.h"
 #include "common/run/batch_number.h"
@@ -75,12 +76,23 @@ struct Question {
   size_t kind = 0;
 };
 std::optional<Question> QuestionOf(const Body& request) {
-  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return Question{embed->batch, 0};
-  if (const auto* query = std::get_if<ActiveQuery>(&request)) return Question{query->batch, 1};
-  if (const auto* top = std::get_if<TopKRequest>(&request)) return Question{top->batch, 2};
-  const auto* push = std::get_if<EmbedPush>(&request);
-  if (push == nullptr || !push->next) return std::nullopt;
-  return Question{push->next->batch, 0};
+  using Asked = std::optional<Question>;
+  return std::visit(Overloaded{
+                        [](const EmbedRequest& embed) -> Asked {
+                          return Question{embed.batch, 0};
+                        },
+                        [](const ActiveQuery& query) -> Asked {
+                          return Question{query.batch, 1};
+                        },
+                        [](const TopKRequest& top) -> Asked {
+                          return Question{top.batch, 2};
+                        },
+                        [](const EmbedPush& push) -> Asked {
+                          return push.next ? Asked({push.next->batch, 0}) : std::nullopt;
+                        },
+                        [](const auto&) -> Asked { return std::nullopt; },
+                    },
+                    request);
 }
 
 // `what` and `did`: an offence's reason, for example "a request" and "led to other numbers".
@@ -122,6 +134,21 @@ std::string WhyQueryIsAbsurd(const ActiveQuery& query, const ServerSeat& seat) {
   return "";
 }
 
+std::string WhyGradientIsAbsurd(const EmbedPush& push, const ServerSeat& seat) {
+  if (LargestOf(push.gradient.data) > MostSummed(seat)) {
+    return "EmbedPush: the gradient has numbers that no model gives";
+  }
+  if (push.dense && LargestOf(push.dense->values.data) > kMostReplied) {
+    return "EmbedPush: the gradients of dense layers have numbers that no model gives";
+  }
+  return "";
+}
+
+std::string WhyHiddenIsAbsurd(const TopKRequest& top, const ServerSeat& seat) {
+  if (LargestOf(top.hidden.data) <= MostSummed(seat)) return "";
+  return "TopKRequest: hidden has numbers that no model gives";
+}
+
 }  // namespace
 
 std::string NumberCheck::WhyRefused(Incarnation sender, const Body& request, const ServerSeat& seat,
@@ -134,26 +161,16 @@ std::string NumberCheck::WhyRefused(Incarnation sender, const Body& request, con
 
 std::string NumberCheck::WhyAbsurd(Incarnation sender, const Body& request,
                                    const ServerSeat& seat) const {
-  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return WhyFeaturesAreAbsurd(*embed);
-  if (const auto* query = std::get_if<ActiveQuery>(&request)) return WhyQueryIsAbsurd(*query, seat);
-  if (const auto* push = std::get_if<GradientPush>(&request)) {
-    return WhyLogIsAbsurd(sender, *push, seat);
-  }
-  if (const auto* push = std::get_if<EmbedPush>(&request)) {
-    if (LargestOf(push->gradient.data) > MostSummed(seat)) {
-      return "EmbedPush: the gradient has numbers that no model gives";
-    }
-    if (push->dense && LargestOf(push->dense->values.data) > kMostReplied) {
-      return "EmbedPush: the gradients of dense layers have numbers that no model gives";
-    }
-    return "";
-  }
-  if (const auto* top = std::get_if<TopKRequest>(&request)) {
-    if (LargestOf(top->hidden.data) > MostSummed(seat)) {
-      return "TopKRequest: hidden has numbers that no model gives";
-    }
-  }
-  return "";
+  return std::visit(
+      Overloaded{
+          [&](const EmbedRequest& embed) { return WhyFeaturesAreAbsurd(embed); },
+          [&](const ActiveQuery& query) { return WhyQueryIsAbsurd(query, seat); },
+          [&](const GradientPush& push) { return WhyLogIsAbsurd(sender, push, seat); },
+          [&](const EmbedPush& push) { return WhyGradientIsAbsurd(push, seat); },
+          [&](const TopKRequest& top) { return WhyHiddenIsAbsurd(top, seat); },
+          [&](const auto&) { return std::string(); },
+      },
+      request);
 }
 
 std::string NumberCheck::WhyLogIsAbsurd(Incarnation sender, const GradientPush& request,

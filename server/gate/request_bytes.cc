@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/overloaded.h"
 #include "common/run/dense_layers.h"
 
 namespace dslide {
@@ -13,32 +14,34 @@ uint64_t Of(const std::vector<T>& numbers) {
 }
 uint64_t Of(const Matrix& matrix) { return Of(matrix.data); }
 uint64_t Of(const SparseRows& rows) { return Of(rows.offsets) + Of(rows.ids) + Of(rows.values); }
+uint64_t Of(const EmbedRequest& embed) { return Of(embed.features); }
+uint64_t Of(const ActiveQuery& query) {
+  return Of(query.hidden) + Of(query.labels) + Of(query.label_totals) + Of(query.weights);
+}
+uint64_t Of(const GradientPush& push) { return Of(push.log_normaliser); }
+uint64_t Of(const EmbedPush& push) {
+  return Of(push.gradient) + (push.next ? Of(*push.next) : 0) +
+         (push.dense ? Of(push.dense->ids) + Of(push.dense->values) : 0);
+}
+uint64_t Of(const TopKRequest& top) { return Of(top.hidden) + Of(top.excluded); }
+uint64_t Of(const auto&) { return 0; }  // other bodies are small
 
 }  // namespace
 
 std::optional<BatchId> BatchOf(const Body& request) {
-  if (const auto* embed = std::get_if<EmbedRequest>(&request)) return embed->batch;
-  if (const auto* query = std::get_if<ActiveQuery>(&request)) return query->batch;
-  if (const auto* push = std::get_if<GradientPush>(&request)) return push->batch;
-  if (const auto* push = std::get_if<EmbedPush>(&request)) return push->batch;
-  return std::nullopt;
+  using Batch = std::optional<BatchId>;
+  return std::visit(Overloaded{
+                        [](const EmbedRequest& embed) -> Batch { return embed.batch; },
+                        [](const ActiveQuery& query) -> Batch { return query.batch; },
+                        [](const GradientPush& push) -> Batch { return push.batch; },
+                        [](const EmbedPush& push) -> Batch { return push.batch; },
+                        [](const auto&) -> Batch { return std::nullopt; },
+                    },
+                    request);
 }
 
 uint64_t BytesInMemory(const Body& request) {
-  uint64_t bytes = sizeof(Body);
-  if (const auto* embed = std::get_if<EmbedRequest>(&request)) {
-    bytes += Of(embed->features);
-  } else if (const auto* query = std::get_if<ActiveQuery>(&request)) {
-    bytes += Of(query->hidden) + Of(query->labels) + Of(query->label_totals) + Of(query->weights);
-  } else if (const auto* gradients = std::get_if<GradientPush>(&request)) {
-    bytes += Of(gradients->log_normaliser);
-  } else if (const auto* push = std::get_if<EmbedPush>(&request)) {
-    bytes += Of(push->gradient) + (push->next ? Of(push->next->features) : 0);
-    if (push->dense) bytes += Of(push->dense->ids) + Of(push->dense->values);
-  } else if (const auto* top = std::get_if<TopKRequest>(&request)) {
-    bytes += Of(top->hidden) + Of(top->excluded);
-  }
-  return bytes;
+  return sizeof(Body) + std::visit([](const auto& body) { return Of(body); }, request);
 }
 
 uint64_t MostWaitingBytes(const Config& config) {

@@ -91,7 +91,7 @@ class Cluster {
   void Take(const SchedulerCore::Effects& effects) {
     for (const SchedulerAction& one : effects.actions) {
       if (const auto* send = std::get_if<action::Send>(&one)) {
-        // Members get what they can read.
+        // Every message can be decoded.
         const Bytes bytes =
             Encode({{kRun, {9}, 1, send->reply_to, 1}, *send->body}, WirePrecision::kFp32);
         DSLIDE_CHECK(Decode(bytes).ok());

@@ -42,7 +42,7 @@ std::string TableOfEnds() {
   return text;
 }
 
-// What the document has between <!-- NAME: begin --> and <!-- NAME: end -->.
+// The text between <!-- NAME: begin --> and <!-- NAME: end --> of the document.
 std::string Shown(const std::string& name) {
   const std::string document = *ReadWholeFile(DSLIDE_SOURCE_DIR "/scheduler/README.md");
   const std::string begin = fmt::format("<!-- {}: begin -->\n", name);
