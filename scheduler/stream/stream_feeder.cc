@@ -24,6 +24,7 @@
 #include "scheduler/stream/source_mark.h"
 #include "scheduler/stream/spool.h"
 #include "scheduler/stream/stream_source.h"
+#include "scheduler/stream/stream_task.h"
 
 namespace dslide {
 namespace {
@@ -74,12 +75,15 @@ class StreamFeeder::Worker {
   }
 
  private:
-  Result<std::optional<Delivery>> Deliver(uint32_t wanted);
+  StreamSituation Situation(uint32_t wanted) const;
+  // Carries out a task. Returns what is to be delivered by it, if anything.
+  Result<std::optional<Delivery>> Do(StreamTask task, uint32_t wanted, int wake);
+  Delivery Deliver(Fed fed);
   Result<Fed> LoadAgain(uint32_t number);
-  Result<std::optional<Fed>> MakeNext(bool waits);
-  Result<std::optional<Fed>> Store();
+  Status MakeNext();
+  Status Store();
   bool Waits(const Error& error, int wake);
-  Status Fetch(int wake, bool waits);
+  Status Read(uint32_t wanted, int wake);
   Status MarkSource();
   void SayKeptOut();
   Status Forget(const Orders::Forgetting& forgetting);
@@ -88,6 +92,8 @@ class StreamFeeder::Worker {
   bool IsFull() const {
     return maker_.lines() >= place_.train.segment_samples || maker_.pending() >= kMostBytes;
   }
+  // When a part of a segment is made, if training waits for it.
+  int64_t LatestMs() const { return first_line_ms_ + int64_t{1000} * place_.train.segment_s; }
   bool HasLines() const { return maker_.lines() > 0 || (source_ended_ && maker_.pending() > 0); }
 
   const StreamPlace place_;
@@ -133,28 +139,21 @@ void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
       const Status forgotten = Forget(*forgetting);
       if (!forgotten.ok()) Warn(forgotten.error().message);
     }
-    Result<std::optional<Delivery>> delivery = Deliver(wanted);
+    const StreamTask task = NextTask(Situation(wanted));
+    Result<std::optional<Delivery>> delivery = Do(task, wanted, wake);
     if (!delivery.ok() && Waits(delivery.error(), wake)) continue;
-    if (!delivery.ok()) {  // nothing comes any more
+    if (!delivery.ok()) {
       if (why_.ok()) why_ = delivery.error();
-      ended_ = failed_ = true;
-      delivery = std::optional<Delivery>(StreamEnd{wanted, why_, nullptr});
-    }
-    if (wanted > 0 && delivery->has_value()) {
-      const MutexLock lock(orders->mutex);
-      if (orders->wanted == wanted) {
-        orders->wanted = 0;
-        orders->delivery = std::move(**delivery);
-        Signal(ready);
-      }
-      continue;
-    }
-    const bool waits = wanted == maker_.number() + 1;
-    if (const Status fetched = Fetch(wake, waits); !fetched.ok()) {
-      if (Waits(fetched.error(), wake)) continue;
-      why_ = fetched;
       ended_ = true;
+      failed_ = failed_ || task != StreamTask::kRead;  // the lines before can be made into segments
+      delivery = failed_ ? std::optional<Delivery>(StreamEnd{wanted, why_, nullptr}) : std::nullopt;
     }
+    if (wanted == 0 || !delivery->has_value()) continue;
+    const MutexLock lock(orders->mutex);
+    if (orders->wanted != wanted) continue;
+    orders->wanted = 0;
+    orders->delivery = std::move(**delivery);
+    Signal(ready);
   }
 }
 
@@ -171,28 +170,52 @@ bool StreamFeeder::Worker::Waits(const Error& error, int wake) {
   return true;
 }
 
-// What is wanted, if it is there. Makes the next segment ahead if it can.
-Result<std::optional<StreamFeeder::Delivery>> StreamFeeder::Worker::Deliver(uint32_t wanted) {
-  if (!ahead_) {
-    const bool next = made_ || wanted == 0 || wanted > maker_.number();
-    Result<std::optional<Fed>> made =
-        next ? MakeNext(wanted != 0) : Result<std::optional<Fed>>(std::optional<Fed>());
-    DSLIDE_RETURN_IF_ERROR(made);
-    if (made->has_value()) ahead_ = std::move(**made);
+StreamSituation StreamFeeder::Worker::Situation(uint32_t wanted) const {
+  StreamSituation now{wanted, maker_.number()};
+  now.is_made = made_.has_value();
+  now.is_ahead = ahead_.has_value();
+  now.has_lines = HasLines();
+  now.is_full = IsFull();
+  now.is_old = MonotonicMillis() >= LatestMs();
+  now.ended = ended_;
+  now.failed = failed_;
+  return now;
+}
+
+Result<std::optional<StreamFeeder::Delivery>> StreamFeeder::Worker::Do(StreamTask task,
+                                                                       uint32_t wanted, int wake) {
+  Status done;
+  switch (task) {
+    case StreamTask::kStore:
+      done = Store();
+      break;
+    case StreamTask::kMake:
+      done = MakeNext();
+      break;
+    case StreamTask::kDeliver:
+      return std::optional(Deliver(*std::exchange(ahead_, std::nullopt)));
+    case StreamTask::kReload: {
+      Result<Fed> again = LoadAgain(wanted);
+      DSLIDE_RETURN_IF_ERROR(again);
+      return std::optional(Deliver(*std::move(again)));
+    }
+    case StreamTask::kEnd:
+      return std::optional<Delivery>(EndAt(wanted));
+    case StreamTask::kRead:
+      done = Read(wanted, wake);
+      break;
+    case StreamTask::kAwait:
+      source_.WaitForOrders(wake);
+      Clear(wake);
+      break;
   }
-  if (wanted == 0) return std::optional<Delivery>();
-  if (ahead_ && ahead_->segment.shape.epoch == wanted) {
-    last_ = ahead_->preprocessor;
-    return std::optional<Delivery>(*std::exchange(ahead_, std::nullopt));
-  }
-  if (wanted <= maker_.number()) {
-    Result<Fed> again = LoadAgain(wanted);
-    DSLIDE_RETURN_IF_ERROR(again);
-    last_ = again->preprocessor;
-    return std::optional<Delivery>(*std::move(again));
-  }
-  if (failed_ || (ended_ && !HasLines())) return std::optional<Delivery>(EndAt(wanted));
+  DSLIDE_RETURN_IF_ERROR(done);
   return std::optional<Delivery>();
+}
+
+StreamFeeder::Delivery StreamFeeder::Worker::Deliver(Fed fed) {
+  last_ = fed.preprocessor;
+  return fed;
 }
 
 StreamEnd StreamFeeder::Worker::EndAt(uint32_t number) {
@@ -224,30 +247,21 @@ Result<StreamFeeder::Fed> StreamFeeder::Worker::LoadAgain(uint32_t number) {
   return Fed{std::move(made.segment), std::move(made.preprocessor)};
 }
 
-// `waits`: training waits for the segment.
-Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::MakeNext(bool waits) {
-  if (made_) return Store();
-  const int64_t now_ms = MonotonicMillis();
-  if (failed_ || !HasLines()) return std::optional<Fed>();
-  const bool full = IsFull();
-  const bool old = now_ms - first_line_ms_ >= int64_t{1000} * place_.train.segment_s;
-  if (!full && !ended_ && !(waits && old)) return std::optional<Fed>();
+Status StreamFeeder::Worker::MakeNext() {
   auto made = maker_.MakeNext(source_ended_);
   DSLIDE_RETURN_IF_ERROR(made);
-  first_line_ms_ = now_ms;
+  first_line_ms_ = MonotonicMillis();
   if (!made->has_value()) {  // no line was a record
-    if (const std::string line = maker_.TakeLeftOut(); !line.empty()) {
-      Warn(line);
-    }
-    return std::optional<Fed>();
+    if (const std::string line = maker_.TakeLeftOut(); !line.empty()) Warn(line);
+    return {};
   }
   SayKeptOut();
   made_ = std::move(**made);
-  return Store();
+  return {};
 }
 
 // Keeps the segment that was made last, and what it was made of, before anybody trains it.
-Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::Store() {
+Status StreamFeeder::Worker::Store() {
   DSLIDE_RETURN_IF_ERROR(spool_.Sync());
   DSLIDE_RETURN_IF_ERROR(MarkSource());
   DSLIDE_RETURN_IF_ERROR(MayWait(StorePreprocessor(place_.checkpoints, made_->preprocessor.get())));
@@ -255,9 +269,9 @@ Result<std::optional<StreamFeeder::Fed>> StreamFeeder::Worker::Store() {
   waits_ = false;
   recent_.push_back(made_->segment.preprocessor);
   made_line_ = made_->segment.line;
-  Fed fed{std::move(made_->segment), std::move(made_->preprocessor), std::move(made_->notes)};
+  ahead_ = Fed{std::move(made_->segment), std::move(made_->preprocessor), std::move(made_->notes)};
   made_.reset();
-  return std::optional(std::move(fed));
+  return {};
 }
 
 // Long before the spool forgets the beginning the mark has all that it takes.
@@ -283,41 +297,31 @@ void StreamFeeder::Worker::SayKeptOut() {
                           place_.limit.bytes >> 20)});
 }
 
-// Reads on, unless the next segment has all that it needs.
-Status StreamFeeder::Worker::Fetch(int wake, bool waits) {
-  const bool enough = ahead_ || IsFull();
-  StreamSource::Got got = StreamSource::Got::kNothing;
-  if (!ended_ && !enough) {
-    const Result<StreamSource::Got> fetched = source_.Fetch(&spool_);
-    DSLIDE_RETURN_IF_ERROR(fetched);
-    got = *fetched;
-    if (got == StreamSource::Got::kEnd) ended_ = source_ended_ = true;
-    if (got == StreamSource::Got::kBytes) {
-      waits_ = false;
-      // A fetch that filled the disk may have left some before.
-      const uint64_t begin = maker_.end() + maker_.pending();
-      const Result<std::string> bytes = spool_.Read(begin, spool_.end());
-      DSLIDE_RETURN_IF_ERROR(bytes);
-      const bool had_lines = maker_.lines() > 0;
-      maker_.Add(*bytes);
-      if (!had_lines && maker_.lines() > 0) first_line_ms_ = MonotonicMillis();
-      if (maker_.longest_open() > kLongestLine) {
-        return BadInput(fmt::format("train.data: a line has more than {} MiB", kLongestLine >> 20));
-      }
+// Reads what has come, or waits for more.
+Status StreamFeeder::Worker::Read(uint32_t wanted, int wake) {
+  const Result<StreamSource::Got> got = source_.Fetch(&spool_);
+  DSLIDE_RETURN_IF_ERROR(got);
+  if (*got == StreamSource::Got::kEnd) ended_ = source_ended_ = true;
+  if (*got == StreamSource::Got::kBytes) {
+    waits_ = false;
+    // A fetch that filled the disk may have left some before.
+    const uint64_t begin = maker_.end() + maker_.pending();
+    const Result<std::string> bytes = spool_.Read(begin, spool_.end());
+    DSLIDE_RETURN_IF_ERROR(bytes);
+    const bool had_lines = maker_.lines() > 0;
+    maker_.Add(*bytes);
+    if (!had_lines && maker_.lines() > 0) first_line_ms_ = MonotonicMillis();
+    if (maker_.longest_open() > kLongestLine) {
+      return BadInput(fmt::format("train.data: a line has more than {} MiB", kLongestLine >> 20));
     }
   }
-  if (got != StreamSource::Got::kNothing) return {};
+  if (*got != StreamSource::Got::kNothing) return {};
   int timeout_ms = -1;
-  if (waits && HasLines() && !ended_) {
-    const int64_t end_ms = first_line_ms_ + int64_t{1000} * place_.train.segment_s;
-    timeout_ms = static_cast<int>(std::clamp<int64_t>(end_ms - MonotonicMillis(), 0, 60'000)) + 1;
+  if (wanted != 0 && HasLines()) {
+    timeout_ms =
+        static_cast<int>(std::clamp<int64_t>(LatestMs() - MonotonicMillis(), 0, 60'000)) + 1;
   }
-  if (ended_ || enough) {
-    if (HasLines() && !ahead_ && !failed_) return {};  // there is a segment to make
-    source_.WaitForOrders(wake);
-  } else {
-    source_.Wait(wake, timeout_ms);
-  }
+  source_.Wait(wake, timeout_ms);
   Clear(wake);
   return {};
 }
