@@ -33,16 +33,18 @@ inline constexpr RunEnd kCheckpointsGone = {
     "the checkpoints are gone", "a recovery finds none of the checkpoints that the ledger names",
     "2"};
 inline constexpr RunEnd kLossRises = {"the training loss rises again and again",
-                                      "returns to the newest checkpoint have not helped", "1"};
+                                      "three rollbacks without a new checkpoint have not helped",
+                                      "1"};
 inline constexpr RunEnd kCheckpointFailed = {
     "a checkpoint failed", "the last one has failed for ten minutes, after a stop for 20 s", "1"};
-inline constexpr RunEnd kServerFailed = {"a server failed",
-                                         "a server with slots cannot load or update them", "1"};
+inline constexpr RunEnd kServerFailed = {
+    "a server failed",
+    "a server with slots cannot load them, or the model has infinite or NaN numbers", "1"};
 inline constexpr RunEnd kLedgerFailed = {
     "the ledger could not be written",
-    "its disk fails, or has no room: at once on a signal, else 20 s after a stop or ten minutes "
-    "after the end",
-    "1; 85 or 75 if a signal ends a run that has not finished"};
+    "its disk fails; or it is full, and a signal comes, or 20 s after a stop, or ten minutes after "
+    "the end of training",
+    "1; 85 or 75 if a signal ends training"};
 
 inline constexpr const RunEnd* kAll[] = {
     &kTrained,         &kStopped,   &kStoppedAtOnce,    &kTooFewServers, &kServersMissing,
