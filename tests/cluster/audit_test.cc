@@ -85,7 +85,6 @@ TEST_CASE("audit: a liar is put out, and the model is that of the honest") {
   CHECK(Contains(liar->Errors(), "does not count here any more"));
   REQUIRE(train->Wait() == 0);
   CHECK(Contains(SchedulerLog(run), "[worker.exclude] mallory "));
-  CHECK_FALSE(Contains(SchedulerLog(run), "[run.rollback]"));
   CHECK(Quarantined(run) == std::vector<std::string>{"mallory"});
   CHECK(run.Summary()["audits"]["liars"] == 1);
   CHECK(run.Run("dslide", {"ledger", "verify", run.run_directory()}) == 0);
