@@ -303,70 +303,70 @@ void ServerShell::CollectFromExecutors() {
   Apply(core_.HandleSaved(saved->job_id, std::move(saved->done), clock_.Millis(), saved->lost));
 }
 
-void ServerShell::Send(const Message& message) {
-  Bytes bytes = Encode(message, WirePrecision::kFp32);
-  bytes_sent_ += bytes.size();
-  if (!scheduler_.Send(std::move(bytes))) {
-    LogWarning({event::kQueueFull, "the queue to the scheduler is full"});
-  }
-  if (std::holds_alternative<Join>(message.body)) PassFailpoint(Failpoint::kServerJoin);
-}
-
 void ServerShell::Warn(LineLimit* limit, Event line) {
   const auto admitted = limit->Admit(std::move(line), clock_.Millis());
   if (admitted) LogWarning(*admitted);
 }
 
-void ServerShell::SendToServer(const PlanServer& server, const Message& message) {
-  const std::pair peer(server.address, server.incarnation);
+void ServerShell::Apply(ServerCore::Actions actions) {
+  if (pool_) pool_->SetPlanVersion(core_.plan_version());
+  for (ServerAction& action : actions) {
+    std::visit([this](auto& one) { Execute(std::move(one)); }, action);
+  }
+}
+
+void ServerShell::Execute(const server_action::Rename& rename) { RenameLog(rename.name); }
+
+void ServerShell::Execute(const server_action::Log& log) { LogInfo(log.event); }
+
+void ServerShell::Execute(server_action::LogWarning warning) {
+  if (!warning.event.kind->by_peers) return LogWarning(warning.event);
+  Warn(&peer_lines_, std::move(warning.event));
+}
+
+void ServerShell::Execute(const server_action::SendToScheduler& send) {
+  Bytes bytes = Encode(send.message, WirePrecision::kFp32);
+  bytes_sent_ += bytes.size();
+  if (!scheduler_.Send(std::move(bytes))) {
+    LogWarning({event::kQueueFull, "the queue to the scheduler is full"});
+  }
+  if (std::holds_alternative<Join>(send.message.body)) PassFailpoint(Failpoint::kServerJoin);
+}
+
+void ServerShell::Execute(server_action::SendToPeer send) {
+  bytes_sent_ += send.bytes->size();
+  PassFailpoint(Failpoint::kServerBeforeReply);
+  // A worker that died, or a server that has what it wanted: either is as it should be.
+  if (!workers_.Send(send.peer, std::move(send.bytes))) {
+    Warn(&peer_lines_,
+         {event::kPeerUnreachable, "a peer is gone or takes no replies; its reply is dropped"});
+  }
+}
+
+void ServerShell::Execute(const server_action::SendToServer& send) {
+  const std::pair peer(send.server.address, send.server.incarnation);
   auto link = servers_.find(peer);
   if (link == servers_.end()) {
-    Result<DealerSocket> socket = DialMember(*context_, *access_, scheduler_access_, server);
+    Result<DealerSocket> socket = DialMember(*context_, *access_, scheduler_access_, send.server);
     if (!socket.ok()) return LogWarning({event::kPeerUnreachable, socket.error().message});
     link = servers_.emplace(peer, std::move(*socket)).first;
   }
-  Bytes bytes = Encode(message, WirePrecision::kFp32);
+  Bytes bytes = Encode(send.message, WirePrecision::kFp32);
   bytes_sent_ += bytes.size();
   (void)link->second.Send(std::move(bytes));  // what has no answer is sent again
 }
 
-void ServerShell::Apply(ServerCore::Effects effects) {
-  if (!effects.name.empty()) RenameLog(effects.name);
-  for (const Event& event : effects.notices) LogInfo(event);
-  for (Event& event : effects.warnings) {
-    if (!event.kind->by_peers) {
-      LogWarning(event);
-    } else {
-      Warn(&peer_lines_, std::move(event));
-    }
+void ServerShell::Execute(ServerSave save) {
+  saving_ = std::move(save);
+  if (const std::string& read = hook_.figures().running; !read.empty()) {
+    saving_.keep.push_back(read.substr(read.rfind('/') + 1));  // the hook's
   }
-  for (const Message& message : effects.to_scheduler) Send(message);
-  for (auto& [peer, bytes] : effects.to_workers) {
-    bytes_sent_ += bytes->size();
-    PassFailpoint(Failpoint::kServerBeforeReply);
-    // A worker that died, or a server that has what it wanted: either is as it should be.
-    if (!workers_.Send(peer, std::move(bytes))) {
-      Warn(&peer_lines_,
-           {event::kPeerUnreachable, "a peer is gone or takes no replies; its reply is dropped"});
-    }
-  }
-  if (effects.unload) StopExecutors();
-  if (effects.load) StartExecutors(*effects.load);
-  if (effects.save) {
-    saving_ = *std::move(effects.save);
-    if (const std::string& read = hook_.figures().running; !read.empty()) {
-      saving_.keep.push_back(read.substr(read.rfind('/') + 1));  // the hook's
-    }
-    storage_->StartSave(saving_, pool_.get());
-  }
-  if (effects.give_up_save) storage_->GiveUp(*effects.give_up_save);
-  for (const auto& [server, message] : effects.to_servers) SendToServer(server, message);
-  if (pool_) pool_->SetPlanVersion(core_.plan_version());
-  for (ServerWork& work : effects.work) {
-    DSLIDE_CHECK(pool_);
-    pool_->Submit(work.job_id, std::move(work.job));
-  }
-  if (effects.exit) exit_ = effects.exit;
+  storage_->StartSave(saving_, pool_.get());
+}
+
+void ServerShell::Execute(ServerWork work) {
+  DSLIDE_CHECK(pool_);
+  pool_->Submit(work.job_id, std::move(work.job));
 }
 
 void ServerShell::StopExecutors() {
@@ -393,6 +393,7 @@ void ServerShell::StartExecutors(const ServerLoad& load) {
     return executor;
   };
   pool_ = std::make_unique<ExecutorPool>(static_cast<uint32_t>(load.slots.size()), make);
+  pool_->SetPlanVersion(core_.plan_version());
   storage_->StartLoad(pool_.get());
 }
 

@@ -48,12 +48,23 @@ class ServerShell {
   void ForgetServers();
   void ReceiveFromScheduler();
   void ReceiveFromPeers();
-  void SendToServer(const PlanServer& server, const Message& message);
   void CollectFromExecutors();
-  void Apply(ServerCore::Effects effects);
+  // Executes actions front to back.
+  void Apply(ServerCore::Actions actions);
+  void Execute(const server_action::Rename& rename);
+  void Execute(const server_action::Log& log);
+  void Execute(server_action::LogWarning warning);
+  void Execute(const server_action::SendToScheduler& send);
+  void Execute(server_action::SendToPeer send);
+  void Execute(const server_action::SendToServer& send);
+  void Execute(const server_action::StopExecutors&) { StopExecutors(); }
+  void Execute(const ServerLoad& load) { StartExecutors(load); }
+  void Execute(ServerSave save);
+  void Execute(const server_action::GiveUpSave& give_up) { storage_->GiveUp(give_up.why); }
+  void Execute(ServerWork work);
+  void Execute(server_action::Exit exit) { exit_ = std::move(exit.outcome); }
   void StopExecutors();
   void StartExecutors(const ServerLoad& load);
-  void Send(const Message& message);
   void Warn(LineLimit* limit, Event line);
   Heartbeat Usage() const;
   void TendHook();

@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "server/base/effects.h"
+#include "server/base/actions.h"
 #include "server/executor/executor_pool.h"
 #include "server/storage/checkpoint_source.h"
 #include "server/storage/checkpoint_store.h"

@@ -66,23 +66,10 @@ void Go(RunState* run, int64_t now_ms) {
 void OnJoin(RunState* run, const PeerId& from, const Message& message, bool reached,
             int64_t now_ms) {
   const auto& join = std::get<Join>(message.body);
-  const auto refuse = [&](ErrorCode code, std::string text) {
-    run->out.Reply(from, message.envelope.sequence, ErrorReply{code, std::move(text)});
-  };
-  if (join.protocol != kProtocolVersion) {
-    return refuse(ErrorCode::kIncompatible,
-                  fmt::format("protocol {}, this scheduler speaks {}; use binaries of one version",
-                              join.protocol, kProtocolVersion));
-  }
-  if (run->Finished()) return refuse(ErrorCode::kRefused, "the run is finished");
-  const std::string name = PlainName(join.name);
-  if (join.role == Role::kWorker && run->trust.HasExcluded(name, from)) {
-    return refuse(ErrorCode::kIncompatible,
-                  fmt::format("{} was excluded from this run, and may not join it again",
-                              name.empty() ? "this worker" : name));
-  }
-  const auto [member, is_new] =
-      run->cluster.OnJoin(from, message, reached, run->inputs, now_ms, &run->out);
+  const bool excluded =
+      join.role == Role::kWorker && run->trust.HasExcluded(PlainName(join.name), from);
+  const auto [member, is_new] = run->cluster.OnJoin(
+      {from, message, reached, run->Finished(), excluded}, run->inputs, now_ms, &run->out);
   if (member == nullptr) return;
   const bool is_server = join.role == Role::kServer;
   if (is_server && run->cluster.seats.Has(member->incarnation))

@@ -10,6 +10,7 @@
 #include "scheduler/balance/model_size.h"
 #include "scheduler/base/events.h"
 #include "scheduler/members/planned_servers.h"
+#include "scheduler/plan/join_rules.h"
 #include "scheduler/plan/memory_check.h"
 
 namespace dslide {
@@ -106,13 +107,10 @@ std::string Cluster::VacancyLine(const std::string& missing) const {
                      missing, join_timeout_s_);
 }
 
-Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool reached,
-                                const RunContext& run, int64_t now_ms, Outbox* out) {
+Cluster::Joined Cluster::OnJoin(const JoinRequest& request, const RunContext& run, int64_t now_ms,
+                                Outbox* out) {
+  const Message& message = request.message;
   const auto& join = std::get<Join>(message.body);
-  const auto refuse = [&](ErrorCode code, std::string text) {
-    out->Reply(from, message.envelope.sequence, ErrorReply{code, std::move(text)});
-    return Joined();
-  };
   // Without an answer it asks again after a while; a refusal would end it.
   const auto wait = [&] {
     out->Notice({event::kJoinsLimited, "too many processes join at the moment; some have to wait"},
@@ -120,60 +118,44 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
     return Joined();
   };
   const Incarnation incarnation = message.envelope.incarnation;
-  const Member* member_before = roster.Heard(incarnation, from, now_ms);
-  const bool known = member_before != nullptr;
+  const Member* known = roster.Heard(incarnation, request.from, now_ms);
   const bool is_server = join.role == Role::kServer;
   const bool has_seat = seats.Has(incarnation);
-  if ((known && member_before->role != join.role) || (has_seat && !is_server)) {
-    return refuse(ErrorCode::kRefused, "its incarnation is another member's");
-  }
   // Others may still be copying from a server that the last plan is without.
   const bool departs = is_server && seats.HadSeat(incarnation, join.plan_version);
-  if (is_server && join.plan_version != 0 && !has_seat && !departs) {
-    return refuse(ErrorCode::kFenced, "this server's slots have gone to others; begin a new life");
-  }
-  if (!known && fenced_.contains(incarnation)) {
-    return refuse(ErrorCode::kFenced, "this worker was taken for dead; begin a new life");
-  }
-  if (!known) {
-    const std::string nonsense = WhyNonsense(join);
-    if (!nonsense.empty()) return refuse(ErrorCode::kIncompatible, nonsense);
-    const bool makes_room = has_seat || join.role == Role::kObserver;
-    const std::string full =
-        makes_room ? "" : WhyFull(join.role, roster, run.config.cluster.most_workers);
-    if (!full.empty()) return refuse(ErrorCode::kRefused, full);
-    if (roster.CountAt(from) >= kMostOfConnection) {
-      return refuse(ErrorCode::kRefused,
-                    fmt::format("{} members have joined by this connection, which is the most",
-                                kMostOfConnection));
+  const auto objection =
+      ObjectionTo({request, join, incarnation, *this, run, known, has_seat, departs,
+                   fenced_.contains(incarnation), KeyOf(incarnation), &join_rate, now_ms});
+  if (objection) {
+    if (!objection->rule->code) return wait();
+    if (objection->rule->is_decision && join.name != kDoctorName) {
+      out->Decide({event::kServerRefused,
+                   fmt::format("a server at {} is refused: {}", join.address, objection->why),
+                   {{"address", join.address}, {"why", objection->why}}},
+                  now_ms);
     }
-    if (!reached && !has_seat && !departs && !join_rate.Take(now_ms)) return wait();
-    if (join.role == Role::kObserver) MakeRoomForObserver(now_ms, out);
+    out->Reply(request.from, message.envelope.sequence,
+               ErrorReply{*objection->rule->code, objection->why});
+    return {};
   }
-  if (is_server && !known) {
-    std::string barred = admission.WhyBarred(join.address, now_ms);
-    if (barred.empty() && keyed_) barred = admission.WhyBarred(KeyOf(incarnation), now_ms);
-    if (!barred.empty()) {
-      return refuse(join.plan_version != 0 ? ErrorCode::kFenced : ErrorCode::kRefused, barred);
-    }
-    const std::string why = WhyTooSmall(join, run.config, roster, seats.live());
-    if (!why.empty()) {
-      if (join.name != kDoctorName) {
-        out->Decide({event::kServerRefused,
-                     fmt::format("a server at {} is refused: {}", join.address, why),
-                     {{"address", join.address}, {"why", why}}},
-                    now_ms);
-      }
-      return refuse(ErrorCode::kIncompatible, why);
-    }
-    if (!reached && !has_seat && !departs) {
-      if (!admission.Ask(from, message, now_ms)) return wait();
-      out->SendProbes(admission.DueProbes(now_ms));
-      return {};
-    }
+  if (is_server && known == nullptr && !request.reached && !has_seat && !departs) {
+    if (!admission.Ask(request.from, message, now_ms)) return wait();
+    out->SendProbes(admission.DueProbes(now_ms));
+    return {};
   }
-  Member& member = roster.Add(join, incarnation, from, now_ms);
-  if (is_server && !known) {
+  return {&Admit(request, has_seat, departs, run, now_ms, out), known == nullptr};
+}
+
+// Also answers a member that asks again.
+Member& Cluster::Admit(const JoinRequest& request, bool has_seat, bool departs,
+                       const RunContext& run, int64_t now_ms, Outbox* out) {
+  const auto& join = std::get<Join>(request.message.body);
+  const Incarnation incarnation = request.message.envelope.incarnation;
+  const bool is_server = join.role == Role::kServer;
+  const bool is_new = roster.Find(incarnation) == nullptr;
+  if (is_new && join.role == Role::kObserver) MakeRoomForObserver(now_ms, out);
+  Member& member = roster.Add(join, incarnation, request.from, now_ms);
+  if (is_server && is_new) {
     member.newcomer = seats.live() && !has_seat;
     loads.Add(incarnation, join.cores, join.memory_bytes, member.newcomer,
               WithDisk(run.config, join.memory_bytes, join.disk_bytes) - join.memory_bytes);
@@ -185,8 +167,8 @@ Cluster::Joined Cluster::OnJoin(const PeerId& from, const Message& message, bool
   JoinReply reply{member.name, FormatConfig(WithNominalSizes(run.base)), run.EpochSamples(),
                   run.train_checksum};
   if (is_server) run.lease_keys.Of(incarnation).PutInto(&reply);
-  out->Reply(member, message, std::move(reply));
-  return {&member, !known};
+  out->Reply(member, request.message, std::move(reply));
+  return member;
 }
 
 // What is barred for a key; "" where members have none.

@@ -33,6 +33,15 @@ struct LossOptions {
   bool enough = false;                // these servers need not wait for cluster.takeover_s
 };
 
+// A process asks to take part.
+struct JoinRequest {
+  const PeerId& from;
+  const Message& message;  // REQUIRES a Join
+  bool reached = false;    // the scheduler has reached it at the address that it advertises
+  bool run_finished = false;
+  bool excluded = false;  // from this run
+};
+
 struct Cluster {
   // What became of a Join.
   struct Joined {
@@ -43,10 +52,9 @@ struct Cluster {
   // `live`: the servers of the ledger's plan may hold its state.
   Cluster(const RunInputs& inputs, bool live, int64_t now_ms);
 
-  // A process asks to take part. `reached`: the scheduler has reached it at the address that it
-  // advertises. The caller welcomes a server that has a seat.
-  Joined OnJoin(const PeerId& from, const Message& message, bool reached, const RunContext& run,
-                int64_t now_ms, Outbox* out);
+  // Refuses the process, dials a server that was not reached, or adds it to the roster. The caller
+  // welcomes a server that has a seat.
+  Joined OnJoin(const JoinRequest& request, const RunContext& run, int64_t now_ms, Outbox* out);
   // Dials servers that ask to join, and refuses those that were not reached in time.
   void TendApplicants(int64_t now_ms, Outbox* out);
 
@@ -98,6 +106,8 @@ struct Cluster {
  private:
   static constexpr size_t kMostFenced = 1 << 16;
 
+  Member& Admit(const JoinRequest& request, bool has_seat, bool departs, const RunContext& run,
+                int64_t now_ms, Outbox* out);
   // Dismisses the observer that has been silent the longest if one more observer would be too many:
   // a process that keeps connections open must not keep others from the status.
   void MakeRoomForObserver(int64_t now_ms, Outbox* out);

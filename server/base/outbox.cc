@@ -10,19 +10,18 @@ Message ServerOutbox::Envelop(Body body, uint64_t reply_to) {
 }
 
 uint64_t ServerOutbox::ToScheduler(Body body) {
-  effects_.to_scheduler.push_back(Envelop(std::move(body)));
+  actions_.push_back(server_action::SendToScheduler{Envelop(std::move(body))});
   return link_.last_sequence();
 }
 
 uint64_t ServerOutbox::ToServer(const PlanServer& server, Body body) {
-  effects_.to_servers.emplace_back(server, Envelop(std::move(body)));
+  actions_.push_back(server_action::SendToServer{server, Envelop(std::move(body))});
   return link_.last_sequence();
 }
 
 void ServerOutbox::Answer(const PeerId& peer, uint64_t sequence, Body body) {
   const Message message = Envelop(std::move(body), sequence);
-  effects_.to_workers.emplace_back(
-      peer, std::make_shared<const Bytes>(Encode(message, WirePrecision::kFp32)));
+  AnswerAgain(peer, std::make_shared<const Bytes>(Encode(message, WirePrecision::kFp32)));
 }
 
 std::shared_ptr<const Bytes> ServerOutbox::Answer(const Asker& asker, Body body, int64_t now_us) {
@@ -31,16 +30,16 @@ std::shared_ptr<const Bytes> ServerOutbox::Answer(const Asker& asker, Body body,
       static_cast<uint32_t>(std::max<int64_t>(0, now_us - asker.arrived_us));
   if (!std::holds_alternative<ErrorReply>(message.body)) asker.proof.PutInto(&message.envelope);
   auto bytes = std::make_shared<const Bytes>(Encode(message, asker.precision));
-  effects_.to_workers.emplace_back(asker.peer, bytes);
+  AnswerAgain(asker.peer, bytes);
   return bytes;
 }
 
 void ServerOutbox::AnswerAgain(const PeerId& peer, std::shared_ptr<const Bytes> bytes) {
-  effects_.to_workers.emplace_back(peer, std::move(bytes));
+  actions_.push_back(server_action::SendToPeer{peer, std::move(bytes)});
 }
 
 void ServerOutbox::Submit(JobPurpose purpose, ExecutorJob job) {
-  effects_.work.push_back({jobs_.Open(std::move(purpose)), std::move(job)});
+  actions_.push_back(ServerWork{jobs_.Open(std::move(purpose)), std::move(job)});
 }
 
 void ServerOutbox::Submit(PeerRequest request) {
@@ -56,20 +55,21 @@ void ServerOutbox::Submit(SlotJob job) {
 void ServerOutbox::Load(ServerLoad load) {
   jobs_.SetExecutors(static_cast<uint32_t>(load.slots.size()));
   load.job_id = jobs_.Open(SlotLoading{});
-  effects_.load = std::move(load);
+  actions_.push_back(std::move(load));
 }
 
 uint64_t ServerOutbox::Save(ServerSave save) {
   save.job_id = jobs_.Open(SnapshotMarking{});
-  effects_.save = std::move(save);
-  return effects_.save->job_id;
+  const uint64_t job_id = save.job_id;
+  actions_.push_back(std::move(save));
+  return job_id;
 }
 
 void ServerOutbox::ForgetJobs() {
-  effects_.work.clear();
+  std::erase_if(actions_, [](const ServerAction& action) {
+    return std::holds_alternative<ServerWork>(action);
+  });
   jobs_.Forget();
 }
-
-ServerEffects ServerOutbox::Drain() { return std::exchange(effects_, ServerEffects()); }
 
 }  // namespace dslide

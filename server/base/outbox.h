@@ -1,4 +1,4 @@
-// Collects the effects of one call of a ServerCore and its parts, in their order. Numbers the
+// Collects the actions of one call of a ServerCore and its parts, in their order. Numbers the
 // messages and opens the jobs.
 //
 // The core owns it and hands it to its parts in each call.
@@ -13,7 +13,7 @@
 
 #include "common/log/event.h"
 #include "common/run/scheduler_link.h"
-#include "server/base/effects.h"
+#include "server/base/actions.h"
 #include "server/base/events.h"
 #include "server/base/open_jobs.h"
 
@@ -55,28 +55,28 @@ class ServerOutbox {
   // Fills in the job's id, which it returns: of the executors' marks, and of the save's outcome.
   uint64_t Save(ServerSave save);
   // The outcome of the save in progress will be this error. REQUIRES that no executor puts rows.
-  void GiveUpSave(Error why) { effects_.give_up_save = std::move(why); }
+  void GiveUpSave(Error why) { actions_.push_back(server_action::GiveUpSave{std::move(why)}); }
   // Forgets all jobs, also those that were submitted in this call.
   void ForgetJobs();
-  void Unload() { effects_.unload = true; }
+  void Unload() { actions_.push_back(server_action::StopExecutors{}); }
 
-  void Rename(const std::string& name) { effects_.name = name; }
-  void Notice(Event event) { effects_.notices.push_back(std::move(event)); }
-  void Warn(Event event) { effects_.warnings.push_back(std::move(event)); }
+  void Rename(const std::string& name) { actions_.push_back(server_action::Rename{name}); }
+  void Notice(Event event) { actions_.push_back(server_action::Log{std::move(event)}); }
+  void Warn(Event event) { actions_.push_back(server_action::LogWarning{std::move(event)}); }
   // A worker has sent what no honest one sends. OffenceReports tells the scheduler.
   void NoteOffence(Offence offence) { offences_.push_back(std::move(offence)); }
   // Those since the last call.
   std::vector<Offence> TakeOffences() { return std::exchange(offences_, {}); }
   // The server ends with this outcome; the last call counts.
-  void Exit(Status outcome) { effects_.exit = std::move(outcome); }
-  bool exits() const { return effects_.exit.has_value(); }
+  void Exit(Status outcome) { actions_.push_back(server_action::Exit{std::move(outcome)}); }
+  bool exits() const { return Has<server_action::Exit>(actions_); }
 
   // Adds an executor's part to its job; see OpenJobs::Add().
   std::optional<OpenJobs::Finished> Add(ExecutorPool::Outcome outcome) {
     return jobs_.Add(std::move(outcome));
   }
-  // Returns the effects and begins to collect those of the next call.
-  ServerEffects Drain();
+  // Returns the actions and begins to collect those of the next call.
+  ServerActions Drain() { return std::exchange(actions_, {}); }
 
  private:
   Message Envelop(Body body, uint64_t reply_to = 0);
@@ -84,7 +84,7 @@ class ServerOutbox {
   SchedulerLink link_;
   uint32_t plan_version_ = 0;
   OpenJobs jobs_;
-  ServerEffects effects_;
+  ServerActions actions_;
   std::vector<Offence> offences_;
 };
 

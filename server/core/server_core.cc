@@ -17,12 +17,12 @@ namespace dslide {
 ServerCore::ServerCore(Identity identity)
     : identity_(std::move(identity)), out_(identity_.incarnation), load_(identity_.cpu_quota) {}
 
-ServerCore::Effects ServerCore::Drain() {
+ServerCore::Actions ServerCore::Drain() {
   CheckInvariants();
   return out_.Drain();
 }
 
-ServerCore::Effects ServerCore::HandleScheduler(Message message, int64_t now_ms) {
+ServerCore::Actions ServerCore::HandleScheduler(Message message, int64_t now_ms) {
   if (out_.link().AnswersEarlierLife(message.envelope)) return Drain();
   out_.link().Heard(now_ms);
   if (generation_) generation_->saver.HearScheduler();
@@ -131,7 +131,7 @@ bool ServerCore::MayAsk(const std::string& address, Incarnation server) const {
          generation_->slots.MayAsk(is_it);
 }
 
-ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message, int64_t now_us) {
+ServerCore::Actions ServerCore::HandleWorker(const PeerId& peer, Message message, int64_t now_us) {
   // Whoever measures the link gets a short answer, whatever else the message says.
   const bool measures = std::holds_alternative<StatusRequest>(message.body);
   if (measures || message.envelope.run != out_.link().run() || !generation_) {
@@ -144,7 +144,7 @@ ServerCore::Effects ServerCore::HandleWorker(const PeerId& peer, Message message
   return Drain();
 }
 
-ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error& error,
+ServerCore::Actions ServerCore::HandleMalformed(const PeerId& peer, const Error& error,
                                                 int64_t now_ms) {
   malformed_++;
   if (now_ms >= malformed_logged_ms_ + kMalformedEveryMs) {
@@ -160,14 +160,14 @@ ServerCore::Effects ServerCore::HandleMalformed(const PeerId& peer, const Error&
   return Drain();
 }
 
-ServerCore::Effects ServerCore::HandleServer(Message message, int64_t now_us) {
+ServerCore::Actions ServerCore::HandleServer(Message message, int64_t now_us) {
   if (generation_) {
     generation_->slots.OnAnswer(std::move(message), generation_->seat, now_us / 1000, &out_);
   }
   return Drain();
 }
 
-ServerCore::Effects ServerCore::HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us) {
+ServerCore::Actions ServerCore::HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us) {
   if (auto finished = out_.Add(std::move(outcome))) {
     TakeResult(*std::move(finished), now_us);
   }
@@ -207,7 +207,7 @@ void ServerCore::OnSlotMoved(const SlotJob& job, const std::vector<JobReply>& pa
   }
 }
 
-ServerCore::Effects ServerCore::HandleSaved(uint64_t job_id, CheckpointDone done, int64_t now_ms,
+ServerCore::Actions ServerCore::HandleSaved(uint64_t job_id, CheckpointDone done, int64_t now_ms,
                                             bool lost) {
   if (!generation_) return Drain();
   Saver& saver = generation_->saver;
@@ -225,7 +225,7 @@ OrderlyStop::Situation ServerCore::StopSituation() const {
           given_name_};
 }
 
-ServerCore::Effects ServerCore::RequestStop(int64_t now_ms) {
+ServerCore::Actions ServerCore::RequestStop(int64_t now_ms) {
   stop_.Request(StopSituation(), now_ms, &out_);
   return Drain();
 }
@@ -239,7 +239,7 @@ void ServerCore::LeaveWithoutScheduler(int64_t silent_ms) {
   generation_->saver.SaveAndLeave(why, generation_->seat, generation_->requests.committed(), &out_);
 }
 
-ServerCore::Effects ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
+ServerCore::Actions ServerCore::Tick(const Heartbeat& usage, int64_t now_ms) {
   load_.NoteUsage(usage.cpu_seconds);
   stop_.Advance(StopSituation(), now_ms, &out_);
   SchedulerLink& link = out_.link();
@@ -289,7 +289,7 @@ void ServerCore::SendHeartbeat(const Heartbeat& usage) {
   out_.ToScheduler(std::move(beat));
 }
 
-ServerCore::Effects ServerCore::Goodbye(const Heartbeat& usage) {
+ServerCore::Actions ServerCore::Goodbye(const Heartbeat& usage) {
   if (!config_) return Drain();
   SendHeartbeat(usage);
   out_.ToScheduler(Leave{});

@@ -29,7 +29,7 @@
 #include "common/base/ids.h"
 #include "common/config/config.h"
 #include "common/wire/messages.h"
-#include "server/base/effects.h"
+#include "server/base/actions.h"
 #include "server/base/outbox.h"
 #include "server/core/generation.h"
 #include "server/core/load_meter.h"
@@ -48,7 +48,7 @@ class ServerCore {
   static constexpr int64_t kMalformedEveryMs = 1000;
   static constexpr size_t kMalformedAnswers = 32;  // in that time, to different peers
 
-  using Effects = ServerEffects;
+  using Actions = ServerActions;
   struct Identity {
     Incarnation incarnation;
     std::string name;     // empty: the scheduler gives one
@@ -61,27 +61,27 @@ class ServerCore {
 
   explicit ServerCore(Identity identity);
 
-  Effects Start(int64_t now_ms);
-  Effects HandleScheduler(Message message, int64_t now_ms);
+  Actions Start(int64_t now_ms);
+  Actions HandleScheduler(Message message, int64_t now_ms);
   // What another server answers.
-  Effects HandleServer(Message message, int64_t now_us);
+  Actions HandleServer(Message message, int64_t now_us);
   // A request of a worker or another server. Times in microseconds, for the replies' service_us.
-  Effects HandleWorker(const PeerId& peer, Message message, int64_t now_us);
+  Actions HandleWorker(const PeerId& peer, Message message, int64_t now_us);
   // A worker's bytes that were no message. A second has one line about such, and an answer to each
   // of the first peers that sent some.
-  Effects HandleMalformed(const PeerId& peer, const Error& error, int64_t now_ms);
-  // The outcome of Effects::save: all fields but the name and the shard, or an error.
+  Actions HandleMalformed(const PeerId& peer, const Error& error, int64_t now_ms);
+  // The outcome of a ServerSave: all fields but the name and the shard, or an error.
   // `lost`: with an error that is not to be retried: the store has no rows any more.
-  Effects HandleSaved(uint64_t job_id, CheckpointDone done, int64_t now_ms, bool lost = true);
+  Actions HandleSaved(uint64_t job_id, CheckpointDone done, int64_t now_ms, bool lost = true);
   // SIGTERM: leave once others have its slots, or, if nobody can take them, after a checkpoint of
   // the cluster, or at once if there is nothing to save. A second call: at once.
-  Effects RequestStop(int64_t now_ms);
+  Actions RequestStop(int64_t now_ms);
   // An executor finished its part of a job.
-  Effects HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us);
+  Actions HandleOutcome(ExecutorPool::Outcome outcome, int64_t now_us);
   // Sends heartbeats with the figures of `usage`; joins again if the scheduler did not answer.
-  Effects Tick(const Heartbeat& usage, int64_t now_ms);
+  Actions Tick(const Heartbeat& usage, int64_t now_ms);
   // The last messages of a server that leaves.
-  Effects Goodbye(const Heartbeat& usage);
+  Actions Goodbye(const Heartbeat& usage);
 
   // Whether it takes requests now. While it does not, they are left in the sockets' queues, and the
   // workers' own queues fill up: a server that is too slow slows those who ask. False too while it
@@ -129,7 +129,7 @@ class ServerCore {
   void SendHeartbeat(const Heartbeat& usage);
 
   // At the end of every call from outside.
-  Effects Drain();
+  Actions Drain();
   void CheckInvariants() const;
 
   Identity identity_;

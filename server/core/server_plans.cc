@@ -20,7 +20,7 @@ constexpr uint64_t kBatchesBeside = 16;  // of one worker, whatever the memory
 
 }  // namespace
 
-ServerCore::Effects ServerCore::Start(int64_t now_ms) {
+ServerCore::Actions ServerCore::Start(int64_t now_ms) {
   SendJoin(now_ms);
   return Drain();
 }

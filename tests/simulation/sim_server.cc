@@ -1,5 +1,7 @@
 #include "tests/simulation/sim_server.h"
 
+#include "common/base/overloaded.h"
+
 namespace dslide::sim {
 namespace {
 
@@ -140,10 +142,10 @@ void SimServer::TakeFromScheduler(const Bytes& bytes) {
   if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
   const auto* drop = std::get_if<DropBatches>(&message->body);
   const auto dropped = drop == nullptr ? std::nullopt : std::optional(drop->incarnation);
-  ServerCore::Effects effects = core_.HandleScheduler(std::move(*message), host_.now_ms());
-  if (effects.load) dropped_.clear();
-  if (dropped && !effects.work.empty()) dropped_.insert(*dropped);
-  Apply(std::move(effects));
+  const ServerCore::Actions actions = core_.HandleScheduler(std::move(*message), host_.now_ms());
+  if (Has<ServerLoad>(actions)) dropped_.clear();
+  if (dropped && Has<ServerWork>(actions)) dropped_.insert(*dropped);
+  Apply(actions);
   if (host_.alive()) world_.reached(&host_, Point::kAfterMessage, kind);
 }
 
@@ -171,9 +173,10 @@ void SimServer::TakeFromWorkers() {
     world_.trace.Note(host_.name(), "takes {} {} of {:x}", BodyName(kind), envelope.sequence,
                       envelope.incarnation.value);
     if (world_.reached(&host_, Point::kBeforeMessage, kind)) return;
-    ServerCore::Effects effects = core_.HandleWorker(peer, std::move(*message), host_.now_us());
-    if (!effects.work.empty() && !release) CheckMayWork(envelope, kind);
-    Apply(std::move(effects));
+    const ServerCore::Actions actions =
+        core_.HandleWorker(peer, std::move(*message), host_.now_us());
+    if (Has<ServerWork>(actions) && !release) CheckMayWork(envelope, kind);
+    Apply(actions);
     if (!host_.alive() || world_.reached(&host_, Point::kAfterMessage, kind)) return;
   }
 }
@@ -191,34 +194,47 @@ void SimServer::CheckMayWork(const Envelope& envelope, size_t kind) {
   }
 }
 
-void SimServer::Apply(ServerCore::Effects effects) {
-  for (const Event& event : effects.notices) {
-    world_.trace.Note(host_.name(), "- {}", event.text);
+void SimServer::Apply(const ServerCore::Actions& actions) {
+  std::optional<Status> exit;
+  for (const ServerAction& action : actions) {
+    std::visit(Overloaded{
+                   [&](const server_action::Log& log) {
+                     world_.trace.Note(host_.name(), "- {}", log.event.text);
+                   },
+                   [&](const server_action::SendToScheduler& send) {
+                     world_.network.Send(scheduler_, Encode(send.message, WirePrecision::kFp32));
+                   },
+                   [&](const server_action::SendToPeer& send) {
+                     world_.network.Send(send.peer, *send.bytes);
+                   },
+                   [&](const server_action::SendToServer& send) {
+                     SendToServer(send.server.address, send.message);
+                   },
+                   [&](const server_action::StopExecutors&) { executors_.reset(); },
+                   [&](const ServerLoad& load) { StartExecutors(load); },
+                   [&](const ServerSave& save) { StartSave(save); },
+                   [&](const server_action::GiveUpSave& give_up) { store_->GiveUp(give_up.why); },
+                   [&](const ServerWork& work) {
+                     executors_->Submit(work.job_id, [this, job = work.job](SimExecutor& executor) {
+                       return Work(job, &executor);
+                     });
+                   },
+                   [&](const server_action::Exit& last) { exit = last.outcome; },
+                   [](const auto&) {},
+               },
+               action);
   }
-  for (const Message& message : effects.to_scheduler) {
-    world_.network.Send(scheduler_, Encode(message, WirePrecision::kFp32));
+  if (exit && !exit_) Leave(*std::move(exit));
+}
+
+void SimServer::SendToServer(const std::string& address, const Message& message) {
+  auto link = servers_.find(address);
+  if (link == servers_.end()) {
+    const auto dialled =
+        world_.network.Dial(&host_, address, [this](Bytes bytes) { TakeFromServer(bytes); });
+    link = servers_.emplace(address, dialled).first;
   }
-  for (auto& [peer, bytes] : effects.to_workers) world_.network.Send(peer, *bytes);
-  if (effects.unload) executors_.reset();
-  if (effects.load) StartExecutors(*effects.load);
-  if (effects.save) StartSave(*effects.save);
-  if (effects.give_up_save) store_->GiveUp(*effects.give_up_save);
-  for (const auto& [server, message] : effects.to_servers) {
-    const std::string& address = server.address;
-    auto link = servers_.find(address);
-    if (link == servers_.end()) {
-      const auto dialled =
-          world_.network.Dial(&host_, address, [this](Bytes bytes) { TakeFromServer(bytes); });
-      link = servers_.emplace(address, dialled).first;
-    }
-    world_.network.Send(link->second, Encode(message, WirePrecision::kFp32));
-  }
-  for (const ServerWork& work : effects.work) {
-    executors_->Submit(work.job_id, [this, job = work.job](SimExecutor& executor) {
-      return Work(job, &executor);
-    });
-  }
-  if (effects.exit && !exit_) Leave(*effects.exit);
+  world_.network.Send(link->second, Encode(message, WirePrecision::kFp32));
 }
 
 JobReply SimServer::Work(const ExecutorJob& job, SimExecutor* executor) {

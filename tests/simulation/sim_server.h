@@ -69,7 +69,8 @@ class SimServer : public SimProcess {
   void CheckMayWork(const Envelope& envelope, size_t kind);
   void TakeFromServer(const Bytes& bytes);
   JobReply Work(const ExecutorJob& job, SimExecutor* executor);
-  void Apply(ServerCore::Effects effects);
+  void Apply(const ServerCore::Actions& actions);
+  void SendToServer(const std::string& address, const Message& message);
   void StartExecutors(const ServerLoad& load);
   void CheckMemory() const;
   void StartSave(const ServerSave& save);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/overloaded.h"
 #include "common/math/kernels.h"
 #include "common/run/slot_plan.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -72,19 +73,25 @@ class Server {
     if (!left_) Take(core_.Tick({}, now_ms_));
   }
 
-  void Take(ServerCore::Effects effects) {
-    for (const Message& message : effects.to_scheduler) {
-      DSLIDE_CHECK(Decode(Encode(message, WirePrecision::kFp32)).ok());
+  void Take(const ServerCore::Actions& actions) {
+    for (const ServerAction& action : actions) {
+      std::visit(Overloaded{
+                     [](const server_action::SendToScheduler& send) {
+                       DSLIDE_CHECK(Decode(Encode(send.message, WirePrecision::kFp32)).ok());
+                     },
+                     [&](const server_action::StopExecutors&) { executors_.clear(); },
+                     [&](const ServerLoad& load) { Load(load); },
+                     [&](const ServerWork& work) { Work(work.job_id, work.job); },
+                     [&](const ServerSave& save) {
+                       CheckpointDone done;
+                       done.error = "no disk";
+                       Take(core_.HandleSaved(save.job_id, done, now_ms_));
+                     },
+                     [&](const server_action::Exit&) { left_ = true; },
+                     [](const auto&) {},
+                 },
+                 action);
     }
-    if (effects.unload) executors_.clear();
-    if (effects.load) Load(*effects.load);
-    for (const ServerWork& work : effects.work) Work(work.job_id, work.job);
-    if (effects.save) {
-      CheckpointDone done;
-      done.error = "no disk";
-      Take(core_.HandleSaved(effects.save->job_id, done, now_ms_));
-    }
-    left_ |= effects.exit.has_value();
   }
 
   // A larger model than the one of the seeds is never loaded, nor grown to: a scheduler, which is

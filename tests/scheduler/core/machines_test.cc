@@ -11,6 +11,7 @@
 #include "scheduler/core/run_end.h"
 #include "scheduler/core/run_phase.h"
 #include "scheduler/pass/pass_stage.h"
+#include "scheduler/plan/join_rules.h"
 
 namespace dslide::machines_test {
 namespace {
@@ -42,6 +43,29 @@ std::string TableOfEnds() {
   return text;
 }
 
+std::string NameOf(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kIncompatible:
+      return "Incompatible";
+    case ErrorCode::kRefused:
+      return "Refused";
+    case ErrorCode::kFenced:
+      return "Fenced";
+    default:
+      return "another";
+  }
+}
+
+std::string TableOfJoinRules() {
+  std::string text = "| a process does not join if | answer |\n|---|---|\n";
+  for (const JoinRule& rule : JoinRules()) {
+    const std::string answer =
+        rule.code ? fmt::format("`{}`", NameOf(*rule.code)) : "none: it asks again";
+    text += fmt::format("| {} | {} |\n", rule.when, answer);
+  }
+  return text;
+}
+
 // The text between <!-- NAME: begin --> and <!-- NAME: end --> of the document.
 std::string Shown(const std::string& name) {
   const std::string document = *ReadWholeFile(DSLIDE_SOURCE_DIR "/scheduler/README.md");
@@ -65,6 +89,7 @@ TEST_CASE("machines: the scheduler's README shows the transitions of the code") 
   CHECK(Shown("cluster") == TableOf(kClusterTransitions));
   CHECK(Shown("stage") == TableOf(kPassTransitions));
   CHECK(Shown("ends") == TableOfEnds());
+  CHECK(Shown("joins") == TableOfJoinRules());
 }
 
 TEST_CASE("machines: an event leads to one state") {

@@ -36,7 +36,7 @@ struct Setup {
     join.role = role;
     join.address = "tcp://host:" + std::to_string(member);
     const Message message{{{77}, {member}, 1, 0, 0}, join};
-    return cluster.OnJoin("p" + std::to_string(member), message, reached, inputs, now_ms, &out);
+    return cluster.OnJoin({"p" + std::to_string(member), message, reached}, inputs, now_ms, &out);
   }
   // Servers 1 to `servers` have the plan, worker 11 trains.
   void Start(std::vector<uint16_t> slot_owner = {0, 0, 1, 1}, size_t servers = 2) {
@@ -182,7 +182,7 @@ TEST_CASE("a server that is left out may not come back at once") {
     dslide::Join join;
     join.role = Role::kServer;
     join.address = "tcp://host:2";
-    return run.cluster.OnJoin("p", {{{77}, {3}, 1, 0, 0}, join}, true, run.inputs, 6, &run.out);
+    return run.cluster.OnJoin({"p", {{{77}, {3}, 1, 0, 0}, join}, true}, run.inputs, 6, &run.out);
   }();
   CHECK(again.member == nullptr);
   CHECK(std::get<ErrorReply>(*MessagesIn(run.out.Drain()).at(0).body).text.find("is deaf") !=
@@ -197,7 +197,7 @@ TEST_CASE("a member may not join as another role, nor with the incarnation of a 
     join.role = role;
     join.address = "tcp://host:9";
     const Message message{{{77}, {incarnation}, 1, 0, 0}, join};
-    return run.cluster.OnJoin("p", message, true, run.inputs, 6, &run.out).member;
+    return run.cluster.OnJoin({"p", message, true}, run.inputs, 6, &run.out).member;
   };
   CHECK(join_as(Role::kServer, 11) == nullptr);
   CHECK(join_as(Role::kWorker, 2) == nullptr);
@@ -214,7 +214,8 @@ TEST_CASE("an observer that has been silent the longest makes room for another o
     request.role = Role::kObserver;
     const Message message{{{77}, {incarnation}, 1, 0, 0}, request};
     const PeerId peer = "o" + std::to_string(incarnation);
-    return run.cluster.OnJoin(peer, message, true, run.inputs, now_ms, &run.out).member != nullptr;
+    return run.cluster.OnJoin({peer, message, true}, run.inputs, now_ms, &run.out).member !=
+           nullptr;
   };
   for (uint64_t i = 0; i < kMostObservers; ++i) CHECK(join(1000 + i, 10));
   for (uint64_t i = 0; i < kMostObservers; ++i) {
@@ -330,7 +331,7 @@ TEST_CASE("what makes no sense, and who comes too often, does not join") {
   const auto refusal = [&](const std::string& peer, uint64_t member, const dslide::Join& join) {
     const Message message{{{77}, {member}, 1, 0, 0}, join};
     const bool joined =
-        run.cluster.OnJoin(peer, message, false, run.inputs, run.now_ms, &run.out).member !=
+        run.cluster.OnJoin({peer, message, false}, run.inputs, run.now_ms, &run.out).member !=
         nullptr;
     const SchedulerEffects effects = run.out.Drain();
     REQUIRE(MessagesIn(effects).size() <= 1);
@@ -369,7 +370,7 @@ TEST_CASE("the key of a server that was left out is barred with its address, if 
     asked.role = Role::kServer;
     asked.address = address;
     const Message message{{{77}, {member}, 1, 0, 0}, asked};
-    return cluster.OnJoin("p" + std::to_string(member), message, true, run.inputs, 0, &run.out);
+    return cluster.OnJoin({"p" + std::to_string(member), message, true}, run.inputs, 0, &run.out);
   };
   constexpr uint64_t kKey = uint64_t{7} << 32, kShared = uint64_t{8} << 32;
   REQUIRE(join(kKey + 1, "tcp://h:1").member != nullptr);

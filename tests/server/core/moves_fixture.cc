@@ -25,14 +25,14 @@ Plan MovesFixture::Unseat(Plan next) {
   return next;
 }
 
-ServerCore::Effects MovesFixture::SwitchPlan(const Plan& next) {
+SortedActions MovesFixture::SwitchPlan(const Plan& next) {
   plan = next;
   version = next.version;
   return Scheduler(next);
 }
 
-ServerCore::Effects MovesFixture::Do(const ServerCore::Effects& effects) {
-  ServerCore::Effects all;
+SortedActions MovesFixture::Do(const SortedActions& effects) {
+  SortedActions all;
   std::vector<ServerWork> work = effects.work;
   for (size_t i = 0; i < work.size(); ++i) {
     if (!work[i].slot_job()) continue;
@@ -49,7 +49,7 @@ Attached MovesFixture::AnswerTo(const SlotJob& job) {
   return {job.kind == SlotJob::Kind::kAttach ? job.slots : std::vector<SlotId>()};
 }
 
-void MovesFixture::Append(ServerCore::Effects more, ServerCore::Effects* all) {
+void MovesFixture::Append(SortedActions more, SortedActions* all) {
   const auto add = [](auto& from, auto* to) { to->insert(to->end(), from.begin(), from.end()); };
   add(more.to_scheduler, &all->to_scheduler);
   add(more.to_workers, &all->to_workers);
@@ -60,7 +60,7 @@ void MovesFixture::Append(ServerCore::Effects more, ServerCore::Effects* all) {
   if (more.load) all->load = more.load;
 }
 
-std::vector<ServerWork> MovesFixture::OwnPulls(const ServerCore::Effects& effects) {
+std::vector<ServerWork> MovesFixture::OwnPulls(const SortedActions& effects) {
   std::vector<ServerWork> found;
   for (const ServerWork& work : effects.work) {
     if (work.request() && std::holds_alternative<SlotPull>(*work.request())) found.push_back(work);
@@ -68,7 +68,7 @@ std::vector<ServerWork> MovesFixture::OwnPulls(const ServerCore::Effects& effect
   return found;
 }
 
-ServerCore::Effects MovesFixture::Answer(const Message& pull, Body body) {
+SortedActions MovesFixture::Answer(const Message& pull, Body body) {
   return core.HandleServer({{kRun, kOther, ++sequence, pull.envelope.sequence, version}, body},
                            1000 * now);
 }
@@ -88,11 +88,11 @@ SlotRows MovesFixture::Part(const Message& pull, bool last, size_t rows) {
   return part;
 }
 
-ServerCore::Effects MovesFixture::PullFrom(SlotPull pull, uint32_t plan_version, Incarnation who) {
+SortedActions MovesFixture::PullFrom(SlotPull pull, uint32_t plan_version, Incarnation who) {
   return core.HandleWorker("peer", {{kRun, who, ++sequence, 0, plan_version}, pull}, 1000 * now);
 }
 
-ServerCore::Effects MovesFixture::Release(uint32_t slot, uint32_t plan_version, Incarnation who) {
+SortedActions MovesFixture::Release(uint32_t slot, uint32_t plan_version, Incarnation who) {
   return PullFrom({slot, 0, false, 0, true}, plan_version, who);
 }
 
@@ -120,7 +120,7 @@ void MovesFixture::CopyColdRows() {
   REQUIRE(last_ready.size() == 1);
 }
 
-ServerCore::Effects MovesFixture::TakeOver(const Plan& next) {
+SortedActions MovesFixture::TakeOver(const Plan& next) {
   auto effects = SwitchPlan(next);
   (void)Do(effects);
   const std::vector<Message> pulls = PullsOf(effects);
@@ -129,7 +129,7 @@ ServerCore::Effects MovesFixture::TakeOver(const Plan& next) {
   return Do(Answer(pulls[1], Part(pulls[1], true)));
 }
 
-std::vector<Message> MovesFixture::PullsOf(const ServerCore::Effects& effects) {
+std::vector<Message> MovesFixture::PullsOf(const SortedActions& effects) {
   std::vector<Message> pulls;
   for (const auto& [server, message] : effects.to_servers) {
     CHECK(server.address == "a");
@@ -138,7 +138,7 @@ std::vector<Message> MovesFixture::PullsOf(const ServerCore::Effects& effects) {
   return pulls;
 }
 
-std::vector<Message> MovesFixture::Answers(const ServerCore::Effects& effects) const {
+std::vector<Message> MovesFixture::Answers(const SortedActions& effects) const {
   std::vector<Message> answers;
   for (const auto& [peer, bytes] : effects.to_workers) answers.push_back(*Decode(*bytes));
   return answers;

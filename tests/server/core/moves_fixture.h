@@ -18,27 +18,27 @@ struct MovesFixture : ServerFixture {
   // A plan without this server, which is its second one.
   static Plan Unseat(Plan next);
   Plan WithoutSelf() { return Unseat(Next({})); }
-  ServerCore::Effects SwitchPlan(const Plan& next);
+  SortedActions SwitchPlan(const Plan& next);
   // The executors do what they are told; what the server does then, and so on.
-  ServerCore::Effects Do(const ServerCore::Effects& effects);
+  SortedActions Do(const SortedActions& effects);
   // The slots that come are with the first executor.
   static Attached AnswerTo(const SlotJob& job);
-  static void Append(ServerCore::Effects more, ServerCore::Effects* all);
+  static void Append(SortedActions more, SortedActions* all);
   // The pulls of the server's own slots, for its executors.
-  static std::vector<ServerWork> OwnPulls(const ServerCore::Effects& effects);
+  static std::vector<ServerWork> OwnPulls(const SortedActions& effects);
   // The other server's answer to a pull.
-  ServerCore::Effects Answer(const Message& pull, Body body);
+  SortedActions Answer(const Message& pull, Body body);
   static SlotRows Part(const Message& pull, bool last, size_t rows = 1);
   // Another server's pull of a slot of this one.
-  ServerCore::Effects PullFrom(SlotPull pull, uint32_t plan_version, Incarnation who = kOther);
-  ServerCore::Effects Release(uint32_t slot, uint32_t plan_version, Incarnation who = kOther);
+  SortedActions PullFrom(SlotPull pull, uint32_t plan_version, Incarnation who = kOther);
+  SortedActions Release(uint32_t slot, uint32_t plan_version, Incarnation who = kOther);
   std::vector<SlotJob> JobsOf(SlotJob::Kind kind) const;
   // Slots 2 and 3 are to come; all that rests of them is here.
   void CopyColdRows();
   // Switches to `next`, to which slots 2 and 3 come; they are copied.
-  ServerCore::Effects TakeOver(const Plan& next);
-  static std::vector<Message> PullsOf(const ServerCore::Effects& effects);
-  std::vector<Message> Answers(const ServerCore::Effects& effects) const;
+  SortedActions TakeOver(const Plan& next);
+  static std::vector<Message> PullsOf(const SortedActions& effects);
+  std::vector<Message> Answers(const SortedActions& effects) const;
 
   std::vector<SlotJob> jobs;
   std::vector<Message> last_ready;

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/server/support/sorted_actions.h"
+
 namespace dslide::orderly_stop_test {
 namespace {
 
@@ -14,7 +16,7 @@ struct StoppingServer {
   std::vector<Message> At(int64_t now_ms) {
     stop.Advance(server, now_ms, &out);
     stop.CheckInvariants(out.link());
-    return out.Drain().to_scheduler;
+    return SortedActions(out.Drain()).to_scheduler;
   }
   OrderlyStop::Answer Answer(uint64_t to, Body body, int64_t now_ms) {
     return stop.Take({{{}, {9}, 1, to, 1}, std::move(body)}, server, now_ms, &out);
@@ -25,7 +27,7 @@ TEST_CASE_FIXTURE(StoppingServer,
                   "first its slots go to others, then a checkpoint, then it leaves") {
   CHECK(At(0).empty());
   stop.Request(server, 0, &out);
-  auto sent = out.Drain().to_scheduler;
+  auto sent = SortedActions(out.Drain()).to_scheduler;
   REQUIRE(sent.size() == 1);
   CHECK(sent[0].body == Body{DrainServer{"server-2"}});
   CHECK(At(1999).empty());
@@ -43,18 +45,18 @@ TEST_CASE_FIXTURE(StoppingServer,
   SUBCASE("the only server") { server.servers = 1; }
   SUBCASE("cluster.drain_s = 0") { server.drain_s = 0; }
   stop.Request(server, 0, &out);
-  const auto sent = out.Drain().to_scheduler;
+  const auto sent = SortedActions(out.Drain()).to_scheduler;
   REQUIRE(sent.size() == 1);
   CHECK(sent[0].body == Body{CheckpointNow{}});
   CHECK(Answer(7, CheckpointDone{}, 1) == OrderlyStop::Answer::kNotToThis);
   CHECK(Answer(sent[0].envelope.sequence, CheckpointDone{}, 1) == OrderlyStop::Answer::kTaken);
-  CHECK(out.Drain().exit->error().kind == ErrorKind::kPreempted);
+  CHECK(SortedActions(out.Drain()).exit->error().kind == ErrorKind::kPreempted);
 }
 
 TEST_CASE_FIXTURE(StoppingServer, "it writes the checkpoint to the end, however long that takes") {
   server.servers = 1;
   stop.Request(server, 0, &out);
-  CHECK(out.Drain().to_scheduler.size() == 1);
+  CHECK(SortedActions(out.Drain()).to_scheduler.size() == 1);
   server.saving = true;
   for (int64_t now_ms = 1000; now_ms <= 600'000; now_ms += 1000) CHECK(At(now_ms).empty());
   server.saving = false;
@@ -66,12 +68,12 @@ TEST_CASE_FIXTURE(StoppingServer, "it writes the checkpoint to the end, however 
 
 TEST_CASE_FIXTURE(StoppingServer, "a refused handover is a decision, other errors are not") {
   stop.Request(server, 0, &out);
-  const uint64_t drain = out.Drain().to_scheduler.at(0).envelope.sequence;
+  const uint64_t drain = SortedActions(out.Drain()).to_scheduler.at(0).envelope.sequence;
   CHECK(Answer(drain, ErrorReply{ErrorCode::kWrongRun, "who?"}, 1) ==
         OrderlyStop::Answer::kOtherError);
-  CHECK(out.Drain().to_scheduler.empty());
+  CHECK(SortedActions(out.Drain()).to_scheduler.empty());
   CHECK(Answer(drain, ErrorReply{ErrorCode::kRefused, "no"}, 1) == OrderlyStop::Answer::kTaken);
-  const auto sent = out.Drain().to_scheduler;
+  const auto sent = SortedActions(out.Drain()).to_scheduler;
   REQUIRE(sent.size() == 1);
   CHECK(sent[0].body == Body{CheckpointNow{}});
   // The next life of the scheduler has not heard of it, or does not know the server.

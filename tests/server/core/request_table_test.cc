@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/server/support/part_fixture.h"
+#include "tests/server/support/sorted_actions.h"
 
 namespace dslide::request_table_test {
 namespace {
@@ -18,10 +19,10 @@ struct Fixture : PartFixture {
   }
 
   // With the tickets that it needs.
-  ServerEffects Take(uint64_t sequence, Body body, Incarnation worker = kWorker) {
+  SortedActions Take(uint64_t sequence, Body body, Incarnation worker = kWorker) {
     return TakeAsIs(sequence, testing::Ticketed(std::move(body), worker), worker);
   }
-  ServerEffects TakeAsIs(uint64_t sequence, Body body, Incarnation worker = kWorker) {
+  SortedActions TakeAsIs(uint64_t sequence, Body body, Incarnation worker = kWorker) {
     table.Take("peer", {{{}, worker, sequence, 0, 1}, std::move(body)}, seat, 0, &out);
     table.CheckInvariants(seat);
     return out.Drain();
@@ -36,7 +37,7 @@ struct Fixture : PartFixture {
     for (uint32_t i = 0; i < seat.config.train.batch; ++i) embed.features.EndRow();
     return embed;
   }
-  static ErrorCode Refusal(const ServerEffects& effects) {
+  static ErrorCode Refusal(const SortedActions& effects) {
     CHECK(effects.work.empty());
     REQUIRE(effects.to_workers.size() == 1);
     return std::get<ErrorReply>(Decode(*effects.to_workers[0].second)->body).code;
@@ -49,7 +50,7 @@ TEST_CASE_FIXTURE(Fixture, "a request is worked on once, and answered as often a
   const Asker asker{"peer", kWorker, 1};
   const TopKReply part{{0, 1}, {3}, {0.5f}};
   table.Complete({asker, RequestRound(TopK())}, {part, part}, seat, 0, &out);
-  const auto answered = out.Drain().to_workers;
+  const auto answered = SortedActions(out.Drain()).to_workers;
   REQUIRE(answered.size() == 1);
   CHECK(Take(1, TopK()).to_workers == answered);
   CHECK(table.Senders() == std::vector<Incarnation>{kWorker});
@@ -61,14 +62,14 @@ TEST_CASE_FIXTURE(Fixture, "requests wait for their step, and go behind its comm
   CHECK(Take(2, Embed(1)).work.empty());
   CHECK(table.waiting() == 2);
   table.OnCommit({0}, seat, &out);
-  const auto work = out.Drain().work;
+  const auto work = SortedActions(out.Drain()).work;
   REQUIRE(work.size() == 2);
   CHECK(*work[0].request() == Body{CommitSteps{0}});
   CHECK(*work[1].request() == testing::Ticketed(Embed(0), kWorker));
   CHECK(table.committed() == 0);
   // A plan switch ends the wait of the others.
   table.RefuseWaiting(2, 0, &out);
-  CHECK(Refusal(out.Drain()) == ErrorCode::kStalePlan);
+  CHECK(Refusal(SortedActions(out.Drain())) == ErrorCode::kStalePlan);
   CHECK(table.waiting() == 0);
 }
 
@@ -76,14 +77,14 @@ TEST_CASE_FIXTURE(Fixture, "a dropped worker is fenced off, and nothing of it is
   seat.config.train.staleness = 0;
   CHECK(Take(1, Embed(0)).work.empty());
   table.DropWorker(kWorker, &out);
-  CHECK(out.Drain().work.size() == 1);
+  CHECK(SortedActions(out.Drain()).work.size() == 1);
   CHECK(table.waiting() == 0);
   CHECK(table.Senders().empty());
   CHECK(Refusal(Take(1, Embed(0))) == ErrorCode::kFenced);
 }
 
 // What the reply to the only job of `taken` says.
-uint64_t ReceiptIn(Fixture* f, const ServerEffects& taken, const Body& request, const Body& part) {
+uint64_t ReceiptIn(Fixture* f, const SortedActions& taken, const Body& request, const Body& part) {
   REQUIRE(taken.work.size() == 1);
   const auto finished = [&] {
     (void)f->out.Add({taken.work[0].job_id, 0, part});
@@ -91,7 +92,7 @@ uint64_t ReceiptIn(Fixture* f, const ServerEffects& taken, const Body& request, 
   }();
   REQUIRE(finished);
   f->table.Complete(std::get<PeerRequest>(finished->purpose), {part, part}, f->seat, 0, &f->out);
-  const auto replies = f->out.Drain().to_workers;
+  const auto replies = SortedActions(f->out.Drain()).to_workers;
   REQUIRE(replies.size() == 1);
   CAPTURE(BodyName(request));
   return Decode(*replies[0].second)->envelope.receipt;
@@ -241,7 +242,7 @@ TEST_CASE_FIXTURE(Fixture, "an evaluation ranks few neurons") {
 TEST_CASE_FIXTURE(Fixture, "a sender that is silent for long is dropped, but not fenced off") {
   CHECK(Take(1, TopK()).work.size() == 1);
   table.DropSilent(1'000, &out);
-  CHECK(out.Drain().work.empty());  // a request is in progress
+  CHECK(SortedActions(out.Drain()).work.empty());  // a request is in progress
   const TopKReply part{{0, 1}, {3}, {0.5f}};
   table.Complete({Asker{"peer", kWorker, 1, {}, 0, 1}, RequestRound(TopK())}, {part, part}, seat, 0,
                  &out);
@@ -249,7 +250,7 @@ TEST_CASE_FIXTURE(Fixture, "a sender that is silent for long is dropped, but not
   table.DropSilent(0, &out);  // it was heard at 0
   CHECK(table.Senders().size() == 1);
   table.DropSilent(1'000, &out);
-  const auto work = out.Drain().work;
+  const auto work = SortedActions(out.Drain()).work;
   REQUIRE(work.size() == 1);
   CHECK(*work[0].request() == Body{DropBatches{kWorker}});
   CHECK(table.Senders().empty());

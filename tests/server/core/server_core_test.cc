@@ -190,7 +190,7 @@ TEST_CASE_FIXTURE(Fixture, "under a CPU quota a server is as busy as what it use
   // Its executors worked for 0.1 and 0.2 s of a second in which the process used so much.
   const auto busy = [&](double quota, double cpu_s) {
     Fixture fresh;
-    fresh.core = ServerCore({kSelf, "", "tcp://here:1", 4, 1000, quota});
+    fresh.core = TestedServerCore({kSelf, "", "tcp://here:1", 4, 1000, quota});
     fresh.Load();
     Heartbeat usage;
     usage.cpu_seconds = cpu_s;
@@ -257,12 +257,12 @@ struct Named : ServerFixture {
     (void)core.Start(0);
     config.cluster.drain_s = 20;
   }
-  ServerCore::Effects JoinReplied(const std::string& name) {
+  SortedActions JoinReplied(const std::string& name) {
     return core.HandleScheduler({{kRun, {9}, ++sequence, 0, 0},
                                  testing::JoinReplyWithKeys(name, FormatConfig(config), 100)},
                                 0);
   }
-  ServerCore core;
+  TestedServerCore core;
 };
 
 TEST_CASE_FIXTURE(Named, "a server whose name was taken goes by the one that it is given") {

@@ -19,15 +19,15 @@ Plan ServerFixture::PlanOf(uint32_t plan_version, Incarnation second) const {
   return made;
 }
 
-ServerCore::Effects ServerFixture::Scheduler(Body body, uint64_t reply_to) {
+SortedActions ServerFixture::Scheduler(Body body, uint64_t reply_to) {
   return core.HandleScheduler({{kRun, {9}, ++sequence, reply_to, version}, std::move(body)}, now);
 }
 
-ServerCore::Effects ServerFixture::JoinAs(const std::string& name, uint64_t reply_to) {
+SortedActions ServerFixture::JoinAs(const std::string& name, uint64_t reply_to) {
   return Scheduler(testing::JoinReplyWithKeys(name, FormatConfig(config), 100), reply_to);
 }
 
-ServerCore::Effects ServerFixture::FinishLoad(const ServerLoad& load) {
+SortedActions ServerFixture::FinishLoad(const ServerLoad& load) {
   (void)core.HandleOutcome({load.job_id, 0, Loaded{3, 10}}, 0);
   return core.HandleOutcome({load.job_id, 1, Loaded{4, 20}}, 0);
 }
@@ -50,7 +50,7 @@ Message ServerFixture::From(Incarnation worker, Message request) {
   return request;
 }
 
-Message ServerFixture::Reply(const ServerCore::Effects& effects) {
+Message ServerFixture::Reply(const SortedActions& effects) {
   REQUIRE(effects.to_workers.size() == 1);
   CHECK(effects.to_workers[0].first == "peer");
   const auto message = Decode(*effects.to_workers[0].second);
@@ -58,12 +58,12 @@ Message ServerFixture::Reply(const ServerCore::Effects& effects) {
   return *message;
 }
 
-ErrorCode ServerFixture::Refusal(const ServerCore::Effects& effects) {
+ErrorCode ServerFixture::Refusal(const SortedActions& effects) {
   CHECK(effects.work.empty());
   return std::get<ErrorReply>(Reply(effects).body).code;
 }
 
-uint64_t ServerFixture::MeasureIn(const ServerCore::Effects& effects) {
+uint64_t ServerFixture::MeasureIn(const SortedActions& effects) {
   for (const ServerWork& work : effects.work) {
     if (std::holds_alternative<MeasureJob>(work.job)) return work.job_id;
   }
@@ -71,7 +71,7 @@ uint64_t ServerFixture::MeasureIn(const ServerCore::Effects& effects) {
   return 0;
 }
 
-ServerCore::Effects ServerFixture::Tick(int64_t at) {
+SortedActions ServerFixture::Tick(int64_t at) {
   now = at;
   return core.Tick({}, now);
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/run/slot_plan.h"
-#include "server/core/server_core.h"
+#include "tests/server/support/sorted_actions.h"
 #include "tests/server/support/test_batches.h"
 
 namespace dslide {
@@ -19,7 +19,7 @@ struct ServerFixture {
   static Config ServerConfig();
 
   Config config = ServerConfig();
-  ServerCore core{{kSelf, "", "tcp://here:1", 4, 1000}};
+  TestedServerCore core{{kSelf, "", "tcp://here:1", 4, 1000}};
   Plan plan = PlanOf(1, kSelf);
   uint64_t sequence = 0;
   uint32_t version = 1;  // of the scheduler's plan
@@ -27,10 +27,10 @@ struct ServerFixture {
 
   // Of two servers, the second of this incarnation.
   Plan PlanOf(uint32_t plan_version, Incarnation second) const;
-  ServerCore::Effects Scheduler(Body body, uint64_t reply_to = 0);
-  ServerCore::Effects JoinAs(const std::string& name, uint64_t reply_to = 0);
+  SortedActions Scheduler(Body body, uint64_t reply_to = 0);
+  SortedActions JoinAs(const std::string& name, uint64_t reply_to = 0);
   // The executors have loaded their slots.
-  ServerCore::Effects FinishLoad(const ServerLoad& load);
+  SortedActions FinishLoad(const ServerLoad& load);
   // Joined, planned and loaded.
   void Load();
   // With the tickets that it needs.
@@ -38,21 +38,21 @@ struct ServerFixture {
                          uint32_t plan_version = 1);
   // The same request of another worker.
   static Message From(Incarnation worker, Message request);
-  static Message Reply(const ServerCore::Effects& effects);
-  static ErrorCode Refusal(const ServerCore::Effects& effects);
+  static Message Reply(const SortedActions& effects);
+  static ErrorCode Refusal(const SortedActions& effects);
   // The id of the measurement that begins.
-  static uint64_t MeasureIn(const ServerCore::Effects& effects);
+  static uint64_t MeasureIn(const SortedActions& effects);
   static TopKReply Part(uint32_t id, float score) { return {{0, 1}, {id}, {score}}; }
   // The messages of a kind to the scheduler, whole.
   template <typename T>
-  static std::vector<Message> Sent(const ServerCore::Effects& effects) {
+  static std::vector<Message> Sent(const SortedActions& effects) {
     std::vector<Message> found;
     for (const Message& message : effects.to_scheduler) {
       if (std::holds_alternative<T>(message.body)) found.push_back(message);
     }
     return found;
   }
-  ServerCore::Effects Tick(int64_t at);
+  SortedActions Tick(int64_t at);
 };
 
 }  // namespace dslide

@@ -149,7 +149,7 @@ TEST_CASE_FIXTURE(Moves, "moves: executors that are behind with putting hold bac
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: a copy that its server does not take after all is forgotten") {
-  const auto job_of = [&](const ServerCore::Effects& effects) {
+  const auto job_of = [&](const SortedActions& effects) {
     CHECK(std::holds_alternative<Ack>(Answers(effects).at(0).body));
     return effects.work.empty() ? std::nullopt : std::optional(*effects.work.at(0).slot_job());
   };

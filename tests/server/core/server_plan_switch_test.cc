@@ -82,7 +82,7 @@ TEST_CASE_FIXTURE(Moves, "moves: requests by the newer plan wait until it is rea
         core.HandleWorker("peer", Request(7, TopKRequest{Matrix(1, 4), 3, {}, {}}, 2), 0);
     CHECK((asked.work.empty() && asked.to_workers.empty()));
   };
-  ServerCore::Effects ready;
+  SortedActions ready;
   SUBCASE("they come before the plan") {
     ask();
     ready = TakeOver(Next(kSix));
@@ -164,7 +164,7 @@ TEST_CASE_FIXTURE(Moves, "moves: without a slot that came the plan cannot be kep
   (void)Do(plan_switch);
   const auto pulls = PullsOf(plan_switch);
   REQUIRE(pulls.size() == 2);
-  ServerCore::Effects failed;
+  SortedActions failed;
   SUBCASE("a part cannot be taken") {
     const auto put = Answer(pulls[0], Part(pulls[0], false));
     REQUIRE(put.work.size() == 1);
@@ -188,7 +188,7 @@ TEST_CASE_FIXTURE(Moves, "moves: without a slot that came the plan cannot be kep
 }
 
 TEST_CASE_FIXTURE(Moves, "moves: without room for a slot only a plan that has it cannot be kept") {
-  const auto fail = [&](const ServerCore::Effects& effects) {
+  const auto fail = [&](const SortedActions& effects) {
     const auto reserve = std::ranges::find_if(effects.work, [](const ServerWork& work) {
       return work.slot_job() && work.slot_job()->kind == SlotJob::Kind::kReserve;
     });

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "common/run/combine.h"
-#include "server/core/server_core.h"
 #include "server/gate/norm_bound.h"
+#include "tests/server/support/sorted_actions.h"
 #include "tests/server/support/test_batches.h"
 #include "tests/support/tickets.h"
 
@@ -31,7 +31,7 @@ Config ServerConfig(int32_t staleness) {
 struct Fixture {
   Config config;
   Plan plan;
-  ServerCore core{{kSelf, "", "tcp://here:1", 4, 1000}};
+  TestedServerCore core{{kSelf, "", "tcp://here:1", 4, 1000}};
 
   explicit Fixture(int32_t staleness = 0, uint32_t servers = 1)
       : Fixture(ServerConfig(staleness), servers) {}
@@ -46,11 +46,11 @@ struct Fixture {
     (void)core.HandleOutcome({load->job_id, 1, Loaded{4, 20}}, 0);
   }
 
-  ServerCore::Effects Scheduler(Body body) {
+  SortedActions Scheduler(Body body) {
     return core.HandleScheduler({{kRun, {9}, 1, 0, 1}, std::move(body)}, 0);
   }
-  ServerCore::Effects Worker(uint64_t sequence, Body body, Incarnation worker = kWorker,
-                             int64_t now_us = 0) {
+  SortedActions Worker(uint64_t sequence, Body body, Incarnation worker = kWorker,
+                       int64_t now_us = 0) {
     return core.HandleWorker(PeerOf(worker),
                              {{kRun, worker, sequence, 0, 1}, Ticketed(std::move(body), worker)},
                              now_us);
@@ -72,18 +72,18 @@ struct Fixture {
     return request;
   }
   // Both executors answer with the same part.
-  ServerCore::Effects Answer(const ServerWork& work, const Body& part, int64_t now_us = 0) {
+  SortedActions Answer(const ServerWork& work, const Body& part, int64_t now_us = 0) {
     CHECK(core.HandleOutcome({work.job_id, 1, part}, now_us).to_workers.empty());
     return core.HandleOutcome({work.job_id, 0, part}, now_us);
   }
-  static Message Reply(const ServerCore::Effects& effects, Incarnation worker = kWorker) {
+  static Message Reply(const SortedActions& effects, Incarnation worker = kWorker) {
     REQUIRE(effects.to_workers.size() == 1);
     CHECK(effects.to_workers[0].first == PeerOf(worker));
     const auto message = Decode(*effects.to_workers[0].second);
     REQUIRE(message.ok());
     return *message;
   }
-  static std::string Refusal(const ServerCore::Effects& effects) {
+  static std::string Refusal(const SortedActions& effects) {
     CHECK(effects.work.empty());
     const Message reply = Reply(effects);
     CHECK(std::get<ErrorReply>(reply.body).code == ErrorCode::kRefused);
@@ -98,7 +98,7 @@ struct OnlyServer : Fixture {
   OnlyServer() : Fixture(-1) {}
 };
 
-bool Nothing(const ServerCore::Effects& effects) {
+bool Nothing(const SortedActions& effects) {
   return effects.work.empty() && effects.to_workers.empty() && effects.to_scheduler.empty() &&
          !effects.exit;
 }
@@ -300,7 +300,7 @@ struct Whole : OnlyServer {
   }
   Body Ask(Body body) {
     const Envelope envelope{kRun, kWorker, ++sequence, 0, 1, WirePrecision::kFp32};
-    ServerCore::Effects effects =
+    SortedActions effects =
         core.HandleWorker(PeerOf(kWorker), {envelope, Ticketed(std::move(body), kWorker)}, 0);
     for (rounds = 0; !effects.work.empty(); ++rounds) {
       const ServerWork work = effects.work.at(0);
@@ -389,7 +389,7 @@ TEST_CASE_FIXTURE(OnlyServer, "an error in the second round is the reply, and no
 constexpr Incarnation kLiar{uint64_t{7} << 32}, kHonest{uint64_t{8} << 32};
 
 struct OutOfRange : OnlyServer {
-  ServerCore::Effects Rank(uint64_t sequence, uint32_t batch, Incarnation worker) {
+  SortedActions Rank(uint64_t sequence, uint32_t batch, Incarnation worker) {
     TopKRequest top{Matrix(1, 4), 1, {}, {}};
     top.batch = {0, 0, batch};
     return Answer(Worker(sequence, top, worker).work.at(0), TopKReply{{0, 1}, {3}, {0x1p61f}});

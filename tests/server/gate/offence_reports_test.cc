@@ -1,6 +1,7 @@
 #include "server/gate/offence_reports.h"
 
 #include "tests/server/support/part_fixture.h"
+#include "tests/server/support/sorted_actions.h"
 
 namespace dslide::offence_reports_test {
 namespace {
@@ -11,7 +12,7 @@ struct Fixture : PartFixture {
   // What the scheduler is told of an offence at that time.
   std::vector<Message> Sent(uint64_t worker, int64_t now_us) {
     reports.Send({Offence{worker, {1, 2, 3}, "lies", {9}}}, now_us, &out);
-    return out.Drain().to_scheduler;
+    return SortedActions(out.Drain()).to_scheduler;
   }
 };
 

@@ -1,6 +1,7 @@
-// What a ServerCore wants done after a call. The shell does it in the order of ServerEffects.
+// What the shell has to do after a call of ServerCore.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -63,19 +64,66 @@ struct ServerWork {
   }
 };
 
-struct ServerEffects {
-  std::string name;  // by which the scheduler knows the server from now on; empty: as before
-  std::vector<Event> notices;
-  std::vector<Event> warnings;  // those that peers can cause at will are to be limited
-  std::vector<Message> to_scheduler;
-  std::vector<std::pair<PeerId, std::shared_ptr<const Bytes>>> to_workers;  // never null
-  bool unload = false;  // stop the executors: the slots belong to other servers now
-  std::optional<ServerLoad> load;
-  std::optional<ServerSave> save;
-  std::optional<Error> give_up_save;  // the store ends the save in progress with this outcome
-  std::vector<std::pair<PlanServer, Message>> to_servers;
-  std::vector<ServerWork> work;
-  std::optional<Status> exit;
+// The kinds of ServerAction, beside ServerLoad, ServerSave and ServerWork.
+namespace server_action {
+
+// The scheduler knows the server by this name from now on.
+struct Rename {
+  std::string name;
 };
+
+struct Log {
+  Event event;
+};
+
+// Those that peers can cause at will are to be limited.
+struct LogWarning {
+  Event event;
+};
+
+struct SendToScheduler {
+  Message message;
+};
+
+// An answer to a worker or to another server.
+struct SendToPeer {
+  PeerId peer;
+  std::shared_ptr<const Bytes> bytes;  // never null
+};
+
+struct SendToServer {
+  PlanServer server;
+  Message message;
+};
+
+// The slots belong to other servers now.
+struct StopExecutors {};
+
+// The store ends the save in progress with this outcome.
+struct GiveUpSave {
+  Error why;
+};
+
+// Ends the server, once all actions of the call are executed; the last one counts.
+struct Exit {
+  Status outcome;
+};
+
+}  // namespace server_action
+
+using ServerAction =
+    std::variant<server_action::Rename, server_action::Log, server_action::LogWarning,
+                 server_action::SendToScheduler, server_action::SendToPeer,
+                 server_action::SendToServer, server_action::StopExecutors, ServerLoad, ServerSave,
+                 server_action::GiveUpSave, ServerWork, server_action::Exit>;
+
+// To be executed front to back.
+using ServerActions = std::vector<ServerAction>;
+
+template <typename Kind>
+bool Has(const ServerActions& actions) {
+  return std::ranges::any_of(
+      actions, [](const ServerAction& action) { return std::holds_alternative<Kind>(action); });
+}
 
 }  // namespace dslide
