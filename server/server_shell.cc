@@ -309,7 +309,8 @@ void ServerShell::Warn(LineLimit* limit, Event line) {
 }
 
 void ServerShell::Apply(ServerCore::Actions actions) {
-  if (pool_) pool_->SetPlanVersion(core_.plan_version());
+  const bool has_plan = core_.plan_version() != 0;  // else the executors are about to stop
+  if (pool_ && has_plan) pool_->SetPlanVersion(core_.plan_version());
   for (ServerAction& action : actions) {
     std::visit([this](auto& one) { Execute(std::move(one)); }, action);
   }
@@ -375,24 +376,24 @@ void ServerShell::StopExecutors() {
   storage_.reset();
 }
 
-void ServerShell::StartExecutors(const ServerLoad& load) {
-  LogInfo({event::kExecutorsStarted,
-           fmt::format("{}, {} kernels", Plural(load.slots.size(), "executor"), BestKernels().name),
-           {{"executors", load.slots.size()}, {"kernels", std::string(BestKernels().name)}}});
+void ServerShell::StartExecutors(const std::shared_ptr<const ServerLoad>& load) {
+  LogInfo(
+      {event::kExecutorsStarted,
+       fmt::format("{}, {} kernels", Plural(load->slots.size(), "executor"), BestKernels().name),
+       {{"executors", load->slots.size()}, {"kernels", std::string(BestKernels().name)}}});
   StopExecutors();
-  CheckpointStore::Place place{load.server};
+  CheckpointStore::Place place{load->server};
   place.disk_bytes = disk_bytes_;
-  storage_ = std::make_unique<ServerStorage>(load, std::move(place));
-  const auto shared = std::make_shared<const ServerLoad>(load);
-  const auto make = [shared](uint32_t i) -> Result<std::unique_ptr<Executor>> {
-    auto executor = std::make_unique<Executor>(shared->config, shared->train_samples,
-                                               shared->slots[i], Purpose::kTraining, BestKernels());
+  storage_ = std::make_unique<ServerStorage>(*load, std::move(place));
+  const auto make = [load](uint32_t i) -> Result<std::unique_ptr<Executor>> {
+    auto executor = std::make_unique<Executor>(load->config, load->train_samples, load->slots[i],
+                                               Purpose::kTraining, BestKernels());
     executor->set_local_index(i);
-    executor->set_most_batch_bytes(shared->batch_bytes);
-    DSLIDE_RETURN_IF_ERROR(LimitMemory(*shared, executor.get()));
+    executor->set_most_batch_bytes(load->batch_bytes);
+    DSLIDE_RETURN_IF_ERROR(LimitMemory(*load, executor.get()));
     return executor;
   };
-  pool_ = std::make_unique<ExecutorPool>(static_cast<uint32_t>(load.slots.size()), make);
+  pool_ = std::make_unique<ExecutorPool>(static_cast<uint32_t>(load->slots.size()), make);
   pool_->SetPlanVersion(core_.plan_version());
   storage_->StartLoad(pool_.get());
 }

@@ -58,13 +58,13 @@ class ServerShell {
   void Execute(server_action::SendToPeer send);
   void Execute(const server_action::SendToServer& send);
   void Execute(const server_action::StopExecutors&) { StopExecutors(); }
-  void Execute(const ServerLoad& load) { StartExecutors(load); }
+  void Execute(const server_action::StartExecutors& start) { StartExecutors(start.load); }
   void Execute(ServerSave save);
   void Execute(const server_action::GiveUpSave& give_up) { storage_->GiveUp(give_up.why); }
   void Execute(ServerWork work);
   void Execute(server_action::Exit exit) { exit_ = std::move(exit.outcome); }
   void StopExecutors();
-  void StartExecutors(const ServerLoad& load);
+  void StartExecutors(const std::shared_ptr<const ServerLoad>& load);
   void Warn(LineLimit* limit, Event line);
   Heartbeat Usage() const;
   void TendHook();

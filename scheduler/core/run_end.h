@@ -36,14 +36,14 @@ inline constexpr RunEnd kLossRises = {"the training loss rises again and again",
                                       "three rollbacks without a new checkpoint have not helped",
                                       "1"};
 inline constexpr RunEnd kCheckpointFailed = {
-    "a checkpoint failed", "the last one has failed for ten minutes, after a stop for 20 s", "1"};
+    "a checkpoint failed", "the run's last one fails for ten minutes, after a stop for 20 s", "1"};
 inline constexpr RunEnd kServerFailed = {
     "a server failed",
     "a server with slots cannot load them, or the model has infinite or NaN numbers", "1"};
 inline constexpr RunEnd kLedgerFailed = {
     "the ledger could not be written",
-    "its disk fails; or it is full, and a signal comes, or 20 s after a stop, or ten minutes after "
-    "the end of training",
+    "its disk fails; or it stays full: at a signal, 20 s after an earlier stop, ten minutes after "
+    "training",
     "1; 85 or 75 if a signal ends training"};
 
 inline constexpr const RunEnd* kAll[] = {

@@ -66,10 +66,14 @@ void Go(RunState* run, int64_t now_ms) {
 void OnJoin(RunState* run, const PeerId& from, const Message& message, bool reached,
             int64_t now_ms) {
   const auto& join = std::get<Join>(message.body);
-  const bool excluded =
+  const bool banned =
       join.role == Role::kWorker && run->trust.HasExcluded(PlainName(join.name), from);
-  const auto [member, is_new] = run->cluster.OnJoin(
-      {from, message, reached, run->Finished(), excluded}, run->inputs, now_ms, &run->out);
+  const auto [member, is_new] = run->cluster.OnJoin({.from = from,
+                                                     .message = message,
+                                                     .reached = reached,
+                                                     .run_finished = run->Finished(),
+                                                     .banned = banned},
+                                                    run->inputs, now_ms, &run->out);
   if (member == nullptr) return;
   const bool is_server = join.role == Role::kServer;
   if (is_server && run->cluster.seats.Has(member->incarnation))

@@ -118,7 +118,7 @@ Cluster::Joined Cluster::OnJoin(const JoinRequest& request, const RunContext& ru
     return Joined();
   };
   const Incarnation incarnation = message.envelope.incarnation;
-  const Member* known = roster.Heard(incarnation, request.from, now_ms);
+  const Member* known = roster.Find(incarnation);
   const bool is_server = join.role == Role::kServer;
   const bool has_seat = seats.Has(incarnation);
   // Others may still be copying from a server that the last plan is without.
@@ -146,7 +146,7 @@ Cluster::Joined Cluster::OnJoin(const JoinRequest& request, const RunContext& ru
   return {&Admit(request, has_seat, departs, run, now_ms, out), known == nullptr};
 }
 
-// Also answers a member that asks again.
+// Adds a new member, or answers a known one again.
 Member& Cluster::Admit(const JoinRequest& request, bool has_seat, bool departs,
                        const RunContext& run, int64_t now_ms, Outbox* out) {
   const auto& join = std::get<Join>(request.message.body);

@@ -39,7 +39,7 @@ struct JoinRequest {
   const Message& message;  // REQUIRES a Join
   bool reached = false;    // the scheduler has reached it at the address that it advertises
   bool run_finished = false;
-  bool excluded = false;  // from this run
+  bool banned = false;  // from this run
 };
 
 struct Cluster {

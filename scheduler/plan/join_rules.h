@@ -12,7 +12,7 @@
 
 namespace dslide {
 
-// What is known of a process that asks to join. The references have to outlive the call only.
+// The facts about a Join that the rules look at. The references have to outlive the call only.
 struct JoinCase {
   const JoinRequest& request;
   const Join& join;
@@ -22,9 +22,9 @@ struct JoinCase {
   const Member* known = nullptr;  // in the roster; null: not a member
   bool has_seat = false;          // it is a server of the slot map
   bool departs = false;           // a server whose slots the last slot map gave to others
-  bool banned_life = false;       // servers were told to drop this life of the worker
+  bool declared_dead = false;     // servers refuse this incarnation of a worker
   std::string key;                // by which servers are barred, beside their addresses
-  JoinRate* rate = nullptr;
+  JoinRate* rate = nullptr;  // its rule uses up one join, so it is behind those that cost nothing
   int64_t now_ms = 0;
 
   bool new_server() const { return known == nullptr && join.role == Role::kServer; }
@@ -34,7 +34,7 @@ struct JoinRule {
   const char* when;               // in scheduler/README.md
   std::optional<ErrorCode> code;  // of the refusal; none: no answer, it asks again after a while
   bool is_decision = false;       // shown to the operator
-  std::string (*why)(const JoinCase&);  // "": the rule has no objection
+  std::optional<std::string> (*why)(const JoinCase&);  // none: no objection
 };
 
 std::span<const JoinRule> JoinRules();

@@ -1,4 +1,4 @@
-// What the shell has to do after a call of ServerCore.
+// The actions that a call of ServerCore returns. The shell executes them in order.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace dslide {
 
-// Start executors for these slots in place of the present ones, and fill them, with this id.
+// The slots of new executors, and what fills them.
 struct ServerLoad {
   std::string server;  // its name and incarnation, for its own files
   Config config;
@@ -64,7 +64,7 @@ struct ServerWork {
   }
 };
 
-// The kinds of ServerAction, beside ServerLoad, ServerSave and ServerWork.
+// The kinds of ServerAction, beside ServerSave and ServerWork.
 namespace server_action {
 
 // The scheduler knows the server by this name from now on.
@@ -76,7 +76,7 @@ struct Log {
   Event event;
 };
 
-// Those that peers can cause at will are to be limited.
+// The shell limits the rate of events with `by_peers`.
 struct LogWarning {
   Event event;
 };
@@ -96,15 +96,20 @@ struct SendToServer {
   Message message;
 };
 
-// The slots belong to other servers now.
+// Stops the executors and discards their state.
 struct StopExecutors {};
+
+// Starts executors for these slots in place of the present ones.
+struct StartExecutors {
+  std::shared_ptr<const ServerLoad> load;  // never null
+};
 
 // The store ends the save in progress with this outcome.
 struct GiveUpSave {
   Error why;
 };
 
-// Ends the server, once all actions of the call are executed; the last one counts.
+// Ends the server once all actions of the call are executed. Of several the last counts.
 struct Exit {
   Status outcome;
 };
@@ -114,8 +119,9 @@ struct Exit {
 using ServerAction =
     std::variant<server_action::Rename, server_action::Log, server_action::LogWarning,
                  server_action::SendToScheduler, server_action::SendToPeer,
-                 server_action::SendToServer, server_action::StopExecutors, ServerLoad, ServerSave,
-                 server_action::GiveUpSave, ServerWork, server_action::Exit>;
+                 server_action::SendToServer, server_action::StopExecutors,
+                 server_action::StartExecutors, ServerSave, server_action::GiveUpSave, ServerWork,
+                 server_action::Exit>;
 
 // To be executed front to back.
 using ServerActions = std::vector<ServerAction>;

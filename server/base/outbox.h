@@ -41,7 +41,9 @@ class ServerOutbox {
   // the encoded message.
   std::shared_ptr<const Bytes> Answer(const Asker& asker, Body body, int64_t now_us);
   // Sends an answer again.
-  void AnswerAgain(const PeerId& peer, std::shared_ptr<const Bytes> bytes);
+  void AnswerAgain(const PeerId& peer, std::shared_ptr<const Bytes> bytes) {
+    SendToPeer(peer, std::move(bytes));
+  }
 
   // A job for all executors, behind what was submitted before. Its result goes to the part of the
   // core that takes this purpose.
@@ -76,10 +78,12 @@ class ServerOutbox {
     return jobs_.Add(std::move(outcome));
   }
   // Returns the actions and begins to collect those of the next call.
-  ServerActions Drain() { return std::exchange(actions_, {}); }
+  ServerActions Drain();
 
  private:
   Message Envelop(Body body, uint64_t reply_to = 0);
+  void SendToPeer(const PeerId& peer, std::shared_ptr<const Bytes> bytes);
+  void CheckOrder() const;
 
   SchedulerLink link_;
   uint32_t plan_version_ = 0;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "common/base/check.h"
+#include "common/base/overloaded.h"
 #include "server/base/events.h"
 #include "server/executor/gather.h"
 
@@ -12,56 +13,76 @@ bool ServerGeneration::IsCurrent(const Envelope& envelope) const {
   return IsInGeneration(next_plan ? *next_plan : seat.plan, envelope.plan_version);
 }
 
+// What the slot map says about a request. The request table decides about the rest.
+Verdict ServerGeneration::Admit(Message* message, int64_t now_us, ServerOutbox* out) {
+  const auto refuse = [](ErrorCode code, std::string why) {
+    return verdict::Refuse{{code, std::move(why)}};
+  };
+  const uint32_t named = message->envelope.plan_version;
+  const uint32_t own = seat.plan.version;
+  const auto* pull = std::get_if<SlotPull>(&message->body);
+  if (named < own) {
+    return verdict::Refuse{{ErrorCode::kStalePlan, fmt::format("the slot plan is {}", own)}, true};
+  }
+  const bool joins = !loaded && own != GenerationOf(seat.plan);
+  if (!loaded && !joins) return refuse(ErrorCode::kRefused, "the slots are being loaded");
+  if (named > own || joins || (slots.switching() && pull == nullptr)) {
+    if (named - own > RequestTable::kMostPlansAhead) {
+      return refuse(ErrorCode::kRefused,
+                    fmt::format("slot plan {} is too far from {}", named, own));
+    }
+    if (pull != nullptr) return verdict::Keep();
+    std::optional<ErrorReply> why = requests.WhyNotKept(message, seat, out);
+    return why ? Verdict(verdict::Refuse{*std::move(why)}) : verdict::Keep();
+  }
+  if (pull != nullptr) return AdmitPull(*message, *pull);
+  if (without_slots()) return refuse(ErrorCode::kStalePlan, "this server has no slots any more");
+  return requests.Admit(message, seat, now_us, out);
+}
+
+// From another server, which has the sender's incarnation in the plan.
+Verdict ServerGeneration::AdmitPull(const Message& message, const SlotPull& pull) const {
+  if (pull.slot < seat.plan.slot_owner.size() &&
+      HasServer(seat.plan, message.envelope.incarnation)) {
+    return verdict::Serve();
+  }
+  return verdict::Refuse{
+      {ErrorCode::kRefused, "SlotPull: no such slot, or not from a server of the plan"}};
+}
+
 void ServerGeneration::OnRequest(const PeerId& peer, Message message, int64_t now_us,
                                  ServerOutbox* out) {
   const Envelope envelope = message.envelope;
-  const auto refuse = [&](ErrorCode code, std::string text) {
-    out->Answer(peer, envelope.sequence, ErrorReply{code, std::move(text)});
-  };
   const auto* pull = std::get_if<SlotPull>(&message.body);
   if (pull != nullptr && pull->release && loaded) {
     return OnRelease(peer, envelope, {pull->slot}, now_us, out);
   }
-  if (envelope.plan_version < seat.plan.version) {
-    out->Answer(peer, 0, seat.plan);
-    return refuse(ErrorCode::kStalePlan, fmt::format("the slot plan is {}", seat.plan.version));
-  }
-  const bool joins = !loaded && seat.plan.version != GenerationOf(seat.plan);
-  if (!loaded && !joins) return refuse(ErrorCode::kRefused, "the slots are being loaded");
-  if (envelope.plan_version > seat.plan.version || joins ||
-      (slots.switching() && pull == nullptr)) {
-    if (envelope.plan_version - seat.plan.version > RequestTable::kMostPlansAhead) {
-      return refuse(ErrorCode::kRefused, fmt::format("slot plan {} is too far from {}",
-                                                     envelope.plan_version, seat.plan.version));
-    }
-    if (pull == nullptr) {
-      if (std::optional<ErrorReply> why = requests.WhyNotKept(&message, seat, out)) {
-        return refuse(why->code, std::move(why->text));
-      }
-    }
-    for (const RequestTable::Early& early :
-         requests.KeepEarly({peer, std::move(message), now_us})) {
-      out->Answer(early.peer, early.message.envelope.sequence,
-                  ErrorReply{ErrorCode::kStalePlan, "too many requests wait"});
-    }
-    return;
-  }
-  if (pull != nullptr) return OnSlotPull(peer, message, *pull, now_us, out);
-  if (without_slots()) return refuse(ErrorCode::kStalePlan, "this server has no slots any more");
-  requests.Take(peer, std::move(message), seat, now_us, out);
+  std::visit(Overloaded{
+                 [&](const verdict::Serve&) { Serve(peer, std::move(message), now_us, out); },
+                 [&](const verdict::Keep&) {
+                   for (const RequestTable::Early& early :
+                        requests.KeepEarly({peer, std::move(message), now_us})) {
+                     out->Answer(early.peer, early.message.envelope.sequence,
+                                 ErrorReply{ErrorCode::kStalePlan, "too many requests wait"});
+                   }
+                 },
+                 [](const verdict::Ignore&) {},
+                 [&](const verdict::Repeat& repeat) { out->AnswerAgain(peer, repeat.reply); },
+                 [&](const verdict::Refuse& refuse) {
+                   if (refuse.with_plan) out->Answer(peer, 0, seat.plan);
+                   out->Answer(peer, envelope.sequence, refuse.why);
+                 },
+             },
+             Admit(&message, now_us, out));
 }
 
-// From another server, which has the sender's incarnation in the plan.
-void ServerGeneration::OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull,
-                                  int64_t now_us, ServerOutbox* out) const {
+void ServerGeneration::Serve(const PeerId& peer, Message message, int64_t now_us,
+                             ServerOutbox* out) {
+  const auto* pull = std::get_if<SlotPull>(&message.body);
+  if (pull == nullptr) return requests.Serve(peer, std::move(message), seat, now_us, out);
   const Envelope& envelope = message.envelope;
-  if (pull.slot >= seat.plan.slot_owner.size() || !HasServer(seat.plan, envelope.incarnation)) {
-    return out->Answer(peer, envelope.sequence,
-                       ErrorReply{ErrorCode::kRefused,
-                                  "SlotPull: no such slot, or not from a server of the plan"});
-  }
   Asker asker{peer, envelope.incarnation, envelope.sequence, WirePrecision::kFp32, now_us};
-  out->Submit(PeerRequest{std::move(asker), RequestRound(pull)});
+  out->Submit(PeerRequest{std::move(asker), RequestRound(*pull)});
 }
 
 void ServerGeneration::OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot,

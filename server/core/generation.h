@@ -19,6 +19,7 @@
 #include "server/base/seat.h"
 #include "server/core/request_table.h"
 #include "server/core/saver.h"
+#include "server/core/verdict.h"
 #include "server/migration/slot_migration.h"
 
 namespace dslide {
@@ -37,7 +38,7 @@ struct ServerGeneration {
   // holds.
   bool IsCurrent(const Envelope& envelope) const;
 
-  // What the plan says about a request of this run; the rest is the request table's.
+  // A request of this run.
   void OnRequest(const PeerId& peer, Message message, int64_t now_us, ServerOutbox* out);
 
   // The executors have loaded the slots. False: some could not, and the scheduler knows.
@@ -71,8 +72,9 @@ struct ServerGeneration {
   Saver saver;
 
  private:
-  void OnSlotPull(const PeerId& peer, const Message& message, const SlotPull& pull, int64_t now_us,
-                  ServerOutbox* out) const;
+  Verdict Admit(Message* message, int64_t now_us, ServerOutbox* out);
+  Verdict AdmitPull(const Message& message, const SlotPull& pull) const;
+  void Serve(const PeerId& peer, Message message, int64_t now_us, ServerOutbox* out);
   void OnRelease(const PeerId& peer, const Envelope& envelope, SlotId slot, int64_t now_us,
                  ServerOutbox* out);
   void TakeEarly(ServerOutbox* out);

@@ -135,31 +135,37 @@ std::string RequestTable::WhyRefused(const Body& request, const ServerSeat& seat
   return "";
 }
 
-void RequestTable::Take(const PeerId& peer, Message message, const ServerSeat& seat, int64_t now_us,
-                        ServerOutbox* out) {
-  const Envelope envelope = message.envelope;
-  const auto refuse = [&](ErrorCode code, std::string text) {
-    out->Answer(peer, envelope.sequence, ErrorReply{code, std::move(text)});
+Verdict RequestTable::Admit(Message* message, const ServerSeat& seat, int64_t now_us,
+                            ServerOutbox* out) {
+  const auto refuse = [](std::string why) {
+    return verdict::Refuse{{ErrorCode::kRefused, std::move(why)}};
   };
-  if (std::string why = WhyRefused(message.body, seat); !why.empty()) {
-    return refuse(ErrorCode::kRefused, std::move(why));
+  if (std::string why = WhyRefused(message->body, seat); !why.empty()) {
+    return refuse(std::move(why));
   }
-  if (std::optional<ErrorReply> why = WhyNotKept(&message, seat, out)) {
-    return refuse(why->code, std::move(why->text));
+  if (std::optional<ErrorReply> why = WhyNotKept(message, seat, out)) {
+    return verdict::Refuse{*std::move(why)};
   }
-  switch (replies_.Begin(envelope.incarnation, envelope.sequence, now_us / 1000)) {
-    case ReplyCache::Seen::kInProgress:
-      return;
-    case ReplyCache::Seen::kAnswered:
-      return out->AnswerAgain(peer, replies_.Reply(envelope.incarnation, envelope.sequence));
-    case ReplyCache::Seen::kForgotten:
-      return refuse(ErrorCode::kRefused, "that request was answered long ago");
-    case ReplyCache::Seen::kTooMany:
-      return refuse(ErrorCode::kRefused,
-                    fmt::format("more than {} requests are open", ReplyCache::kKept));
+  const Incarnation incarnation = message->envelope.incarnation;
+  const uint64_t sequence = message->envelope.sequence;
+  switch (replies_.Begin(incarnation, sequence, now_us / 1000)) {
     case ReplyCache::Seen::kNew:
-      break;
+      return verdict::Serve();
+    case ReplyCache::Seen::kInProgress:
+      return verdict::Ignore();
+    case ReplyCache::Seen::kAnswered:
+      return verdict::Repeat{replies_.Reply(incarnation, sequence)};
+    case ReplyCache::Seen::kForgotten:
+      return refuse("that request was answered long ago");
+    case ReplyCache::Seen::kTooMany:
+      return refuse(fmt::format("more than {} requests are open", ReplyCache::kKept));
   }
+  return verdict::Ignore();
+}
+
+void RequestTable::Serve(const PeerId& peer, Message message, const ServerSeat& seat,
+                         int64_t now_us, ServerOutbox* out) {
+  const Envelope& envelope = message.envelope;
   numbers_.TakeOutNext(envelope.incarnation, &message.body, out);
   const std::optional<BatchEnd> ends = LeaseGate::EndOf(message.body, seat);
   RequestRound round(std::move(message.body));

@@ -28,6 +28,7 @@
 #include "server/base/seat.h"
 #include "server/core/audit_book.h"
 #include "server/core/reply_cache.h"
+#include "server/core/verdict.h"
 #include "server/gate/fair_queue.h"
 #include "server/gate/lease_gate.h"
 #include "server/gate/loss_book.h"
@@ -77,9 +78,11 @@ class RequestTable {
   [[nodiscard]] std::vector<Early> KeepEarly(Early request);
   std::vector<Early> TakeEarly();
 
-  // A request under the plan in force.
-  void Take(const PeerId& peer, Message message, const ServerSeat& seat, int64_t now_us,
-            ServerOutbox* out);
+  // What becomes of a request under the plan in force. Removes a next batch without a ticket.
+  Verdict Admit(Message* message, const ServerSeat& seat, int64_t now_us, ServerOutbox* out);
+  // REQUIRES Admit() said verdict::Serve.
+  void Serve(const PeerId& peer, Message message, const ServerSeat& seat, int64_t now_us,
+             ServerOutbox* out);
   // All executors' parts of a request: the reply, or the request's second round. Floats that are
   // not finite end the server, because training has diverged.
   void Complete(PeerRequest request, std::vector<JobReply> parts, const ServerSeat& seat,

@@ -143,7 +143,7 @@ void SimServer::TakeFromScheduler(const Bytes& bytes) {
   const auto* drop = std::get_if<DropBatches>(&message->body);
   const auto dropped = drop == nullptr ? std::nullopt : std::optional(drop->incarnation);
   const ServerCore::Actions actions = core_.HandleScheduler(std::move(*message), host_.now_ms());
-  if (Has<ServerLoad>(actions)) dropped_.clear();
+  if (Has<server_action::StartExecutors>(actions)) dropped_.clear();
   if (dropped && Has<ServerWork>(actions)) dropped_.insert(*dropped);
   Apply(actions);
   if (host_.alive()) world_.reached(&host_, Point::kAfterMessage, kind);
@@ -211,7 +211,7 @@ void SimServer::Apply(const ServerCore::Actions& actions) {
                      SendToServer(send.server.address, send.message);
                    },
                    [&](const server_action::StopExecutors&) { executors_.reset(); },
-                   [&](const ServerLoad& load) { StartExecutors(load); },
+                   [&](const server_action::StartExecutors& start) { StartExecutors(*start.load); },
                    [&](const ServerSave& save) { StartSave(save); },
                    [&](const server_action::GiveUpSave& give_up) { store_->GiveUp(give_up.why); },
                    [&](const ServerWork& work) {

@@ -18,7 +18,7 @@ inline std::string PlaceOf(const std::source_location& at) {
 // The value of a Result that must have one.
 template <typename T>
 T Ok(Result<T> result, const std::source_location& at = std::source_location::current()) {
-  REQUIRE_MESSAGE(result.ok(), PlaceOf(at), result.error().message);
+  REQUIRE_MESSAGE(result.ok(), PlaceOf(at), (result.ok() ? "" : result.error().message));
   return *std::move(result);
 }
 

@@ -74,24 +74,26 @@ class Server {
   }
 
   void Take(const ServerCore::Actions& actions) {
+    bool exits = false;
     for (const ServerAction& action : actions) {
       std::visit(Overloaded{
                      [](const server_action::SendToScheduler& send) {
                        DSLIDE_CHECK(Decode(Encode(send.message, WirePrecision::kFp32)).ok());
                      },
                      [&](const server_action::StopExecutors&) { executors_.clear(); },
-                     [&](const ServerLoad& load) { Load(load); },
+                     [&](const server_action::StartExecutors& start) { Load(*start.load); },
                      [&](const ServerWork& work) { Work(work.job_id, work.job); },
                      [&](const ServerSave& save) {
                        CheckpointDone done;
                        done.error = "no disk";
                        Take(core_.HandleSaved(save.job_id, done, now_ms_));
                      },
-                     [&](const server_action::Exit&) { left_ = true; },
+                     [&](const server_action::Exit&) { exits = true; },
                      [](const auto&) {},
                  },
                  action);
     }
+    left_ |= exits;
   }
 
   // A larger model than the one of the seeds is never loaded, nor grown to: a scheduler, which is

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/overloaded.h"
 #include "tests/server/support/part_fixture.h"
 #include "tests/server/support/sorted_actions.h"
 
@@ -23,7 +24,15 @@ struct Fixture : PartFixture {
     return TakeAsIs(sequence, testing::Ticketed(std::move(body), worker), worker);
   }
   SortedActions TakeAsIs(uint64_t sequence, Body body, Incarnation worker = kWorker) {
-    table.Take("peer", {{{}, worker, sequence, 0, 1}, std::move(body)}, seat, 0, &out);
+    Message message{{{}, worker, sequence, 0, 1}, std::move(body)};
+    std::visit(
+        Overloaded{
+            [&](const verdict::Serve&) { table.Serve("peer", std::move(message), seat, 0, &out); },
+            [&](const verdict::Repeat& repeat) { out.AnswerAgain("peer", repeat.reply); },
+            [&](const verdict::Refuse& refuse) { out.Answer("peer", sequence, refuse.why); },
+            [](const auto&) {},
+        },
+        table.Admit(&message, seat, 0, &out));
     table.CheckInvariants(seat);
     return out.Drain();
   }

@@ -43,7 +43,7 @@ struct SortedActions {
               },
               [&](ServerWork& one) { work.push_back(std::move(one)); },
               [&](server_action::StopExecutors&) { unload = true; },
-              [&](ServerLoad& one) { load = std::move(one); },
+              [&](server_action::StartExecutors& one) { load = *one.load; },
               [&](ServerSave& one) { save = std::move(one); },
               [&](server_action::GiveUpSave& one) { give_up_save = std::move(one.why); },
               [&](server_action::Exit& one) { exit = std::move(one.outcome); },

@@ -44,7 +44,7 @@ Config RunConfig(const RunKind& kind) {
     config.train.target_batch = kStepBatches * config.train.batch;
     config.train.staleness = 0;
   }
-  // A file in memory: tests of rows/tier/ wait for a disk.
+  // A file system in memory; tests of rows/tier/ use a disk.
   if (kind.tier) config.cluster.disk_tier = "/dev/shm";
   ResolveConfig(1500, 2003, &config);
   return config;

@@ -192,7 +192,9 @@ TEST_CASE("training with the disk tier gives the same bits, with snapshots on th
     CAPTURE(kind);
     LocalCluster whole(RunConfig(kind), kRunSamples, {2});
     kind.tier = true;
-    LocalCluster tiered(RunConfig(kind), kRunSamples, {2});
+    Config on_disk = RunConfig(kind);
+    on_disk.cluster.disk_tier = "/tmp";
+    LocalCluster tiered(on_disk, kRunSamples, {2});
     REQUIRE(tiered.executors()[1]->has_rows_on_disk());
     TrainRun(&whole, 0, 20);
     MemoryStore store(2);
