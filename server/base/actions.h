@@ -20,7 +20,7 @@
 
 namespace dslide {
 
-// The slots of new executors, and what fills them.
+// The slots of new executors, and the checkpoint that fills them.
 struct ServerLoad {
   std::string server;  // its name and incarnation, for its own files
   Config config;
@@ -109,7 +109,8 @@ struct GiveUpSave {
   Error why;
 };
 
-// Ends the server once all actions of the call are executed. Of several the last counts.
+// The server ends once all actions of the call are executed. Of several Exit actions the last
+// counts.
 struct Exit {
   Status outcome;
 };

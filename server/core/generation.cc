@@ -13,7 +13,7 @@ bool ServerGeneration::IsCurrent(const Envelope& envelope) const {
   return IsInGeneration(next_plan ? *next_plan : seat.plan, envelope.plan_version);
 }
 
-// What the slot map says about a request. The request table decides about the rest.
+// The slot map decides first, then the request table.
 Verdict ServerGeneration::Admit(Message* message, int64_t now_us, ServerOutbox* out) {
   const auto refuse = [](ErrorCode code, std::string why) {
     return verdict::Refuse{{code, std::move(why)}};

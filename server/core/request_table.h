@@ -78,7 +78,7 @@ class RequestTable {
   [[nodiscard]] std::vector<Early> KeepEarly(Early request);
   std::vector<Early> TakeEarly();
 
-  // What becomes of a request under the plan in force. Removes a next batch without a ticket.
+  // The verdict on a request under the plan in force. Removes a next batch without a ticket.
   Verdict Admit(Message* message, const ServerSeat& seat, int64_t now_us, ServerOutbox* out);
   // REQUIRES Admit() said verdict::Serve.
   void Serve(const PeerId& peer, Message message, const ServerSeat& seat, int64_t now_us,

@@ -1,4 +1,4 @@
-// What becomes of a request at the server.
+// The verdict on a request: served, kept, ignored, answered again or refused.
 #pragma once
 
 #include <memory>
