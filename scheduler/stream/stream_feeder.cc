@@ -146,7 +146,8 @@ void StreamFeeder::Worker::Run(Orders* orders, int wake, int ready) {
       if (why_.ok()) why_ = delivery.error();
       ended_ = true;
       failed_ = failed_ || task != StreamTask::kRead;  // the lines before can be made into segments
-      delivery = failed_ ? std::optional<Delivery>(StreamEnd{wanted, why_, nullptr}) : std::nullopt;
+      if (!failed_) continue;
+      delivery = std::optional<Delivery>(StreamEnd{wanted, why_, nullptr});
     }
     if (wanted == 0 || !delivery->has_value()) continue;
     const MutexLock lock(orders->mutex);
