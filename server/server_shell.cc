@@ -337,7 +337,7 @@ void ServerShell::Execute(const server_action::SendToScheduler& send) {
 void ServerShell::Execute(server_action::SendToPeer send) {
   bytes_sent_ += send.bytes->size();
   PassFailpoint(Failpoint::kServerBeforeReply);
-  // A worker that died, or a server that has what it wanted: either is as it should be.
+  // The worker may have died, and the server may have all rows: neither is an error.
   if (!workers_.Send(send.peer, std::move(send.bytes))) {
     Warn(&peer_lines_,
          {event::kPeerUnreachable, "a peer is gone or takes no replies; its reply is dropped"});

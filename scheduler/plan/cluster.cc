@@ -118,14 +118,23 @@ Cluster::Joined Cluster::OnJoin(const JoinRequest& request, const RunContext& ru
     return Joined();
   };
   const Incarnation incarnation = message.envelope.incarnation;
-  const Member* known = roster.Find(incarnation);
   const bool is_server = join.role == Role::kServer;
-  const bool has_seat = seats.Has(incarnation);
-  // Others may still be copying from a server that the last plan is without.
-  const bool departs = is_server && seats.HadSeat(incarnation, join.plan_version);
-  const auto objection =
-      ObjectionTo({request, join, incarnation, *this, run, known, has_seat, departs,
-                   fenced_.contains(incarnation), KeyOf(incarnation), &join_rate, now_ms});
+  const JoinCase asked = {
+      .request = request,
+      .join = join,
+      .incarnation = incarnation,
+      .cluster = *this,
+      .run = run,
+      .known = roster.Find(incarnation),
+      .has_seat = seats.Has(incarnation),
+      // Others may still be copying from a server that the last plan is without.
+      .departs = is_server && seats.HadSeat(incarnation, join.plan_version),
+      .declared_dead = fenced_.contains(incarnation),
+      .key = KeyOf(incarnation),
+      .rate = &join_rate,
+      .now_ms = now_ms,
+  };
+  const auto objection = ObjectionTo(asked);
   if (objection) {
     if (!objection->rule->code) return wait();
     if (objection->rule->is_decision && join.name != kDoctorName) {
@@ -138,36 +147,36 @@ Cluster::Joined Cluster::OnJoin(const JoinRequest& request, const RunContext& ru
                ErrorReply{*objection->rule->code, objection->why});
     return {};
   }
-  if (is_server && known == nullptr && !request.reached && !has_seat && !departs) {
+  if (asked.new_server() && !request.reached && !asked.has_seat && !asked.departs) {
     if (!admission.Ask(request.from, message, now_ms)) return wait();
     out->SendProbes(admission.DueProbes(now_ms));
     return {};
   }
-  return {&Admit(request, has_seat, departs, run, now_ms, out), known == nullptr};
+  return {&Admit(asked, out), asked.known == nullptr};
 }
 
 // Adds a new member, or answers a known one again.
-Member& Cluster::Admit(const JoinRequest& request, bool has_seat, bool departs,
-                       const RunContext& run, int64_t now_ms, Outbox* out) {
-  const auto& join = std::get<Join>(request.message.body);
-  const Incarnation incarnation = request.message.envelope.incarnation;
-  const bool is_server = join.role == Role::kServer;
-  const bool is_new = roster.Find(incarnation) == nullptr;
-  if (is_new && join.role == Role::kObserver) MakeRoomForObserver(now_ms, out);
-  Member& member = roster.Add(join, incarnation, request.from, now_ms);
-  if (is_server && is_new) {
-    member.newcomer = seats.live() && !has_seat;
-    loads.Add(incarnation, join.cores, join.memory_bytes, member.newcomer,
-              WithDisk(run.config, join.memory_bytes, join.disk_bytes) - join.memory_bytes);
+Member& Cluster::Admit(const JoinCase& asked, Outbox* out) {
+  const Join& join = asked.join;
+  const bool is_observer = join.role == Role::kObserver;
+  if (asked.known == nullptr && is_observer) MakeRoomForObserver(asked.now_ms, out);
+  Member& member = roster.Add(join, asked.incarnation, asked.request.from, asked.now_ms);
+  if (asked.new_server()) {
+    const uint64_t memory_bytes = join.memory_bytes;
+    member.newcomer = seats.live() && !asked.has_seat;
+    loads.Add(asked.incarnation, join.cores, memory_bytes, member.newcomer,
+              WithDisk(asked.run.config, memory_bytes, join.disk_bytes) - memory_bytes);
   }
-  if (departs) {
+  if (asked.departs) {
     member.draining = true;
     if (join.plan_version < seats.plan().version) out->Send(member, seats.plan());
   }
-  JoinReply reply{member.name, FormatConfig(WithNominalSizes(run.base)), run.EpochSamples(),
-                  run.train_checksum};
-  if (is_server) run.lease_keys.Of(incarnation).PutInto(&reply);
-  out->Reply(member, request.message, std::move(reply));
+  JoinReply reply{member.name, FormatConfig(WithNominalSizes(asked.run.base)),
+                  asked.run.EpochSamples(), asked.run.train_checksum};
+  if (join.role == Role::kServer) {
+    asked.run.lease_keys.Of(asked.incarnation).PutInto(&reply);
+  }
+  out->Reply(member, asked.request.message, std::move(reply));
   return member;
 }
 

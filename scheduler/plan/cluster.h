@@ -42,6 +42,8 @@ struct JoinRequest {
   bool banned = false;  // from this run
 };
 
+struct JoinCase;
+
 struct Cluster {
   // What became of a Join.
   struct Joined {
@@ -106,8 +108,7 @@ struct Cluster {
  private:
   static constexpr size_t kMostFenced = 1 << 16;
 
-  Member& Admit(const JoinRequest& request, bool has_seat, bool departs, const RunContext& run,
-                int64_t now_ms, Outbox* out);
+  Member& Admit(const JoinCase& asked, Outbox* out);
   // Dismisses the observer that has been silent the longest if one more observer would be too many:
   // a process that keeps connections open must not keep others from the status.
   void MakeRoomForObserver(int64_t now_ms, Outbox* out);

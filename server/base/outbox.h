@@ -40,10 +40,8 @@ class ServerOutbox {
   // Answers `asker`, and tells it how long it has waited; not an error, with its proof. Returns
   // the encoded message.
   std::shared_ptr<const Bytes> Answer(const Asker& asker, Body body, int64_t now_us);
-  // Sends an answer again.
-  void AnswerAgain(const PeerId& peer, std::shared_ptr<const Bytes> bytes) {
-    SendToPeer(peer, std::move(bytes));
-  }
+  // Sends an encoded answer, which may be one that was sent before.
+  void SendToPeer(const PeerId& peer, std::shared_ptr<const Bytes> bytes);
 
   // A job for all executors, behind what was submitted before. Its result goes to the part of the
   // core that takes this purpose.
@@ -82,7 +80,6 @@ class ServerOutbox {
 
  private:
   Message Envelop(Body body, uint64_t reply_to = 0);
-  void SendToPeer(const PeerId& peer, std::shared_ptr<const Bytes> bytes);
   void CheckOrder() const;
 
   SchedulerLink link_;

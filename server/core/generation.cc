@@ -67,7 +67,7 @@ void ServerGeneration::OnRequest(const PeerId& peer, Message message, int64_t no
                    }
                  },
                  [](const verdict::Ignore&) {},
-                 [&](const verdict::Repeat& repeat) { out->AnswerAgain(peer, repeat.reply); },
+                 [&](const verdict::Repeat& repeat) { out->SendToPeer(peer, repeat.reply); },
                  [&](const verdict::Refuse& refuse) {
                    if (refuse.with_plan) out->Answer(peer, 0, seat.plan);
                    out->Answer(peer, envelope.sequence, refuse.why);

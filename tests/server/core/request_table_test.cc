@@ -28,7 +28,7 @@ struct Fixture : PartFixture {
     std::visit(
         Overloaded{
             [&](const verdict::Serve&) { table.Serve("peer", std::move(message), seat, 0, &out); },
-            [&](const verdict::Repeat& repeat) { out.AnswerAgain("peer", repeat.reply); },
+            [&](const verdict::Repeat& repeat) { out.SendToPeer("peer", repeat.reply); },
             [&](const verdict::Refuse& refuse) { out.Answer("peer", sequence, refuse.why); },
             [](const auto&) {},
         },
