@@ -279,7 +279,11 @@ class Starter {
                          endpoint.encrypted() ? ", encrypted" : ""),
              {{"address", endpoint.address()}}});
     PrintLine({event::kDataLoaded, run_->data->training.description});
-    PrintLine({event::kRunBegun, TrainingText(inputs_.config)});
+    const std::string reason =
+        inputs_.config.train.open_vocabulary
+            ? ""
+            : fmt::format("for {}: ", Plural(inputs_.PassSamples(), "sample"));
+    PrintLine({event::kRunBegun, reason + TrainingText(inputs_.config)});
     for (const std::string& note : run_->data->notes) {
       if (!note.empty()) PrintLine({event::kDataNote, note});
     }

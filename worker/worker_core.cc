@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/overloaded.h"
 #include "common/config/limits.h"
+#include "common/config/schedule.h"
 #include "common/log/events.h"
 #include "common/run/slot_plan.h"
 #include "common/run/step.h"
@@ -261,11 +262,20 @@ void WorkerCore::RequestLease() {
   work_->leases.Asked(NowMs());
 }
 
-// Batches of later steps may wait at the servers for this one's, so they do not count.
-bool WorkerCore::HasRoomFor(uint64_t step) const {
-  const uint64_t counted =
-      IsSynchronous(config_->train) ? step : std::numeric_limits<uint64_t>::max();
-  return work_->flights.CountUnpushed(counted) < InFlightLimit();
+// While the learning rate of asynchronous training rises, gradients change much from batch to
+// batch, and stale ones cost accuracy: a worker has one batch in flight.
+bool WorkerCore::BeginsAlone(const LeasedBatch& leased) const {
+  const TrainConfig& train = config_->train;
+  return leased.lease.kind == LeaseKind::kTrain && !IsSynchronous(train) &&
+         train.batches_in_flight == 0 && WarmsUp(*config_, leased.number, train_samples_);
+}
+
+// In synchronous training batches of later steps may wait at the servers for this one's, so they do
+// not count.
+bool WorkerCore::HasRoomFor(const LeasedBatch& next, uint64_t step) const {
+  if (IsSynchronous(config_->train)) return work_->flights.CountUnpushed(step) < InFlightLimit();
+  const uint64_t unpushed = work_->flights.CountUnpushed(std::numeric_limits<uint64_t>::max());
+  return unpushed < (BeginsAlone(next) ? 1 : InFlightLimit());
 }
 
 // Takes the next leased batch into flight, if there is room for it; nothing is sent yet. `with`:
@@ -275,7 +285,7 @@ std::optional<uint64_t> WorkerCore::StartNext(std::optional<uint64_t> with) {
   if (!work_ || stopping_ || held_ || Paused() || work_->leases.empty()) return std::nullopt;
   const LeasedBatch& next = work_->leases.front();
   const uint64_t step = StepOf(next.id(), config_->train, train_samples_);
-  if (!HasRoomFor(step)) return std::nullopt;
+  if (!HasRoomFor(next, step)) return std::nullopt;
   if (with) {
     const bool waits = IsSynchronous(config_->train) && step > work_->flights.At(*with).step;
     if (next.lease.kind != LeaseKind::kTrain || waits) return std::nullopt;
@@ -423,7 +433,9 @@ void WorkerCore::Proceed(uint64_t id) {
   }
   if (flight.batch.stage() != BatchFlight::Stage::kEmbedPush) return SendStage(id);
   flight.pushed = true;
-  in_flight_.Note(now_us_, now_us_ - flight.started_us, flight.service_us);
+  if (!BeginsAlone(flight.leased)) {
+    in_flight_.Note(now_us_, now_us_ - flight.started_us, flight.service_us);
+  }
   SendStage(id, StartNext(id));
   Fill();
 }

@@ -211,6 +211,11 @@ Result<std::string> FindCheckpoint(const std::string& path) {
     const std::vector<std::string> complete = CompleteCheckpoints(in);
     if (!complete.empty()) return in + "/" + complete.back();
   }
+  if (fs::is_directory(fs::path(path) / kCheckpointsName, error)) {
+    return TryLater(fmt::format(
+        "{}: the run has no complete checkpoint yet; dslide run checkpoint {} makes one", path,
+        path));
+  }
   return BadInput(
       fmt::format("{}: holds no complete checkpoint (a directory step-* with a manifest)", path));
 }

@@ -105,7 +105,7 @@ struct TrainConfig {
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;
   float learning_rate = 0.0f;                        // 0: derived from optimiser, H and batch
   MomentPrecision moments = MomentPrecision::kAuto;  // Adam; auto: as model.precision
-  uint32_t warmup_batches = 100;            // the rate rises linearly over these, a third at most
+  uint32_t warmup_batches = 200;            // the rate rises linearly over these, a third at most
   Decay decay = Decay::kLinear;             // towards 0 at the end of the last epoch
   uint32_t schedule_epochs = 0;             // common/config/schedule.h; 0: train.epochs
   std::optional<uint32_t> cooldown_epochs;  // nullopt: held-out samples decide
@@ -288,7 +288,8 @@ uint32_t DerivedEpochs(const TextConfig& text, uint64_t samples);
 // model.hidden as it is written: "512", "1024,256".
 std::string HiddenText(const ModelConfig& model);
 
-// What was derived for training: "neurons learned, batches of 128, 16 epochs, learning rate 0.035".
+// What was derived for training: "H = 256, neurons learned, batches of 128, 16
+// epochs, learning rate 0.05, effort normal".
 std::string TrainingText(const Config& config);
 
 // The precision of cluster.wire where no link is measured; auto: bf16.

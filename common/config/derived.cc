@@ -296,10 +296,12 @@ std::string TrainingText(const Config& config) {
       train.open_vocabulary ? fmt::format("segments of up to {} samples", train.segment_samples)
                             : fmt::format("{} epoch{}", train.epochs, train.epochs == 1 ? "" : "s");
   const float divisor = ValueDivisor(train);
-  return fmt::format("neurons {}, batches of {}, {}, learning rate {:.2g}{}",
+  return fmt::format("H = {}, neurons {}, batches of {}, {}, learning rate {:.2g}{}, effort {}",
+                     HiddenText(config.model),
                      LearnsNeurons(config.model) ? "learned" : "centroids", train.batch, passes,
                      train.learning_rate,
-                     divisor == 1.0f ? "" : fmt::format(", values divided by {:.4g}", divisor));
+                     divisor == 1.0f ? "" : fmt::format(", values divided by {:.4g}", divisor),
+                     FindConfigKey("train.effort")->field.format(config));
 }
 
 bool IsEncrypted(const Config& config) {

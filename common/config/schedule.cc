@@ -45,6 +45,12 @@ Place PlaceOf(const Config& config, uint64_t batch, uint64_t samples, bool learn
           LearningBatches(config, all, per_epoch)};
 }
 
+uint64_t WarmupOf(const TrainConfig& train, uint64_t all) {
+  constexpr uint64_t kMostOfStream = 100;  // its rate never falls
+  const uint64_t most = train.open_vocabulary ? kMostOfStream : all / 3;
+  return std::min<uint64_t>(train.warmup_batches, most);
+}
+
 }  // namespace
 
 bool LearnsIn(const Config& config, uint64_t epoch) {
@@ -61,7 +67,7 @@ float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples) {
   if (epoch < train.epochs && !LearnsIn(config, epoch)) return 0.0f;
   const auto [done, all] = PlaceOf(config, batch, samples, true);
   const double peak = train.learning_rate;
-  const uint64_t warmup = std::min<uint64_t>(train.warmup_batches, all / 3);
+  const uint64_t warmup = WarmupOf(train, all);
   if (done < static_cast<double>(warmup)) {
     return static_cast<float>(peak * (done + 1) / static_cast<double>(warmup));
   }
@@ -70,6 +76,13 @@ float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples) {
   const double left = (static_cast<double>(all) - done) / static_cast<double>(all - warmup);
   if (train.decay == Decay::kLinear) return static_cast<float>(peak * left);
   return static_cast<float>(peak * 0.5 * (1.0 - std::cos(std::numbers::pi * left)));
+}
+
+bool WarmsUp(const Config& config, uint64_t batch, uint64_t samples) {
+  const uint64_t epoch = batch / std::max<uint64_t>(1, BatchesPerEpoch(config.train, samples));
+  if (epoch >= config.train.epochs || !LearnsIn(config, epoch)) return false;
+  const auto [done, all] = PlaceOf(config, batch, samples, true);
+  return done < static_cast<double>(WarmupOf(config.train, all));
 }
 
 float DropoutIn(const TrainConfig& train, uint64_t epoch) {

@@ -25,9 +25,13 @@ bool LearnsIn(const Config& config, uint64_t epoch);
 
 // Learning rate of a batch of a run over `samples` samples, by its number in the run: up from
 // learning_rate / warmup_batches to learning_rate, then as train.decay says. The warm-up takes at
-// most a third of the schedule, and epochs that form centroids take no part in it: they have the
-// rate 0. Defined for every batch: behind the last one it is 0, or learning_rate without decay.
+// most a third of the schedule, of a stream 100 batches, and epochs that form centroids take no
+// part in it: they have the rate 0. Defined for every batch: behind the last one it is 0, or
+// learning_rate without decay.
 float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples);
+
+// Whether the learning rate of a batch still rises to learning_rate.
+bool WarmsUp(const Config& config, uint64_t batch, uint64_t samples);
 
 // Share of hidden units that the batches of an epoch leave out: train.dropout_hidden, after
 // train.late_dropout epochs kHighDropout.

@@ -14,9 +14,9 @@
 namespace dslide {
 namespace {
 
-// With train.heldout = auto: the figures of fewer samples that differ have too much noise. Where
-// few inputs occur again and again, the model would miss those that are held out.
-constexpr uint32_t kLeastHeldOut = 100;
+// With train.heldout = auto: fewer samples that differ decide nothing well, and small data misses
+// them in training. Where few inputs occur again and again, the model would miss them, too.
+constexpr uint32_t kLeastHeldOut = 250;
 
 constexpr uint64_t kHeldOutStream = 0x4e1d;
 
@@ -36,15 +36,32 @@ uint64_t HashOf(const SampleView& sample, const Config& config) {
   return hash;
 }
 
+// [num_labels] samples of each label.
+std::vector<uint32_t> SamplesOfLabels(const Dataset& data) {
+  std::vector<uint32_t> samples(data.num_labels());
+  for (size_t i = 0; i < data.size(); ++i) {
+    for (const uint32_t label : data[i].labels) ++samples[label];
+  }
+  return samples;
+}
+
+// Samples with labels of which each has another sample.
+uint64_t CountSpare(const Dataset& data) {
+  const std::vector<uint32_t> samples = SamplesOfLabels(data);
+  uint64_t spare = 0;
+  for (size_t i = 0; i < data.size(); ++i) {
+    const auto labels = data[i].labels;
+    const bool needed = std::ranges::any_of(labels, [&](uint32_t l) { return samples[l] == 1; });
+    if (!labels.empty() && !needed) ++spare;
+  }
+  return spare;
+}
+
 // Takes samples away from training, while labels and room allow.
 class Chooser {
  public:
   Chooser(const Dataset& data, uint32_t wanted)
-      : data_(data), wanted_(wanted), left_(data.num_labels()) {
-    for (size_t i = 0; i < data.size(); ++i) {
-      for (const uint32_t label : data[i].labels) ++left_[label];
-    }
-  }
+      : data_(data), wanted_(wanted), left_(SamplesOfLabels(data)) {}
 
   bool full() const { return chosen_.numbers.size() >= wanted_; }
   // Takes all of these samples, or none.
@@ -79,9 +96,9 @@ class Chooser {
 
 }  // namespace
 
-uint32_t DerivedHeldOut(uint64_t samples) {
+uint32_t DerivedHeldOut(uint64_t samples, uint64_t spare) {
   constexpr uint64_t kLeast = 500, kMost = 5000;
-  return static_cast<uint32_t>(std::min(std::clamp(samples / 50, kLeast, kMost), samples / 10));
+  return static_cast<uint32_t>(std::min(std::clamp(samples / 50, kLeast, kMost), spare / 20));
 }
 
 HeldOutSamples ChooseHeldOut(const Dataset& data, const Config& config) {
@@ -120,13 +137,17 @@ Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::
   }
   const bool derives = !train.heldout;
   const bool none = !train.dev.empty() || data.drawn() != nullptr;
-  if (derives) train.heldout = none ? 0 : DerivedHeldOut(data.size());
-  if (*train.heldout == 0) return std::vector<uint32_t>();
+  if (none || (!derives && wanted == 0)) {
+    train.heldout = 0;
+    return std::vector<uint32_t>();
+  }
+  if (derives) train.heldout = DerivedHeldOut(data.size(), CountSpare(data));
   auto [chosen, contents] = ChooseHeldOut(data, *config);
   if (derives && contents < kLeastHeldOut) {
-    *note = fmt::format("no samples are held out: only {} can be spared",
-                        contents < chosen.size() ? Plural(contents, "different sample")
-                                                 : Plural(chosen.size(), "sample"));
+    *note = fmt::format(
+        "no samples are held out: only {} can be spared; train.heldout may ask for more",
+        contents < chosen.size() ? Plural(contents, "different sample")
+                                 : Plural(chosen.size(), "sample"));
     train.heldout = 0;
     return std::vector<uint32_t>();
   }

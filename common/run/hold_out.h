@@ -13,8 +13,9 @@
 namespace dslide {
 
 // How many samples train.heldout = auto stands for: 2 %, at least 500 and at most 5,000, but never
-// above 10 %.
-uint32_t DerivedHeldOut(uint64_t samples);
+// above 5 % of `spare`, the samples of which each label has another sample: of small data these are
+// few, and the ones that training needs most.
+uint32_t DerivedHeldOut(uint64_t samples, uint64_t spare);
 
 struct HeldOutSamples {
   std::vector<uint32_t> numbers;  // ascend

@@ -69,6 +69,7 @@ class Runs:
             "train.test": self.path("test.jsonl"),
             "model.hidden": 16,
             "train.batch": 32,
+            "train.heldout": HELD_OUT,
             "train.evaluate_samples": 20,
             "cluster.executors": 1,
         }

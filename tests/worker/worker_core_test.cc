@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/run/step.h"
 #include "tests/worker/worker_fixture.h"
 #include "worker/events.h"
 
@@ -79,6 +80,33 @@ TEST_CASE_FIXTURE(Fixture, "no more batches are started than may be in flight") 
   const auto effects = Scheduler(Grant(5));
   CHECK(Requests(effects).size() == 2 * kServers);
   CHECK(ToScheduler<LeaseRequest>(effects).empty());  // three wait, that is enough
+}
+
+TEST_CASE("while the learning rate rises, a worker has one batch in flight") {
+  const BatchId first{1, 2, 0};  // of Grant()
+  struct Case {
+    uint64_t further;    // batches of the warm-up from the first one granted
+    uint32_t in_flight;  // train.batches_in_flight
+    LeaseKind kind;
+    size_t begun;
+  };
+  const Case cases[] = {
+      {0, 0, LeaseKind::kTrain, 2}, {2, 0, LeaseKind::kTrain, 1},    {3, 0, LeaseKind::kTrain, 1},
+      {3, 3, LeaseKind::kTrain, 3}, {3, 0, LeaseKind::kEvaluate, 2},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.further);
+    CAPTURE(c.in_flight);
+    Fixture one;
+    TrainConfig& train = one.config.train;
+    train.batch = 2;
+    train.epochs = 1000;
+    train.batches_in_flight = c.in_flight;
+    train.warmup_batches = static_cast<uint32_t>(BatchNumber(first, train, 100) + c.further);
+    one.JoinAndPlan();
+    const auto effects = one.Scheduler(Fixture::Grant(5, c.kind));
+    CHECK(Fixture::Requests(effects).size() == c.begun * kServers);
+  }
 }
 
 TEST_CASE_FIXTURE(Fixture,

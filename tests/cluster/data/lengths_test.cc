@@ -91,7 +91,7 @@ class LengthsRun : public TestRun {
 TEST_CASE("lengths: values that are all greater train the same model and are scored alike") {
   LengthsRun run;
   const std::string said = run.Trained("long", run.LongData());
-  CHECK(Contains(said, "learning rate 0.01, values divided by 296.3\n"));
+  CHECK(Contains(said, "learning rate 0.01, values divided by 296.3, effort normal\n"));
   CHECK(Contains(said,
                  "the median length of a sample is 296.3: all feature values are divided by it "
                  "(train.normalize)\n"));
@@ -126,7 +126,7 @@ TEST_CASE("lengths: a resumed run and a run from a model keep the divisor") {
   const float divisor = run.DivisorOf("first");
   REQUIRE(run.Run("dslide", {"train", "--resume", "--run-dir", run.Path("first"), "--set",
                              "train.epochs=4"}) == 0);
-  CHECK(Contains(run.last_output(), ", values divided by 296.3\n"));
+  CHECK(Contains(run.last_output(), ", values divided by 296.3, effort normal\n"));
   CHECK(run.DivisorOf("first") == divisor);
   // Other data does not change it.
   REQUIRE(run.Run("dslide", {"train", "--from", run.Path("first"), "--run-dir", run.Path("next"),

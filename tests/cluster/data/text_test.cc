@@ -61,9 +61,9 @@ TEST_CASE("a run learns from text, and its model names labels") {
   WriteTexts(run.Path("test.jsonl"), 300, 2);
   Arguments train = Train(run);
   REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
-  CHECK(
-      run.last_output().find("\nneurons learned, batches of 64, 16 epochs, learning rate 0.1\n") !=
-      std::string::npos);
+  CHECK(run.last_output().find(
+            "\nfor 4000 samples: H = 32, neurons learned, batches of 64, 16 epochs, "
+            "learning rate 0.1, effort normal\n") != std::string::npos);
 
   // "rarely 2" is no label of the model: its samples have one label that nothing predicts.
   REQUIRE(run.Run("dslide", {"evaluate", "--checkpoint", run.run_directory(), "--data",

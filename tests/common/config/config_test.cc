@@ -581,6 +581,7 @@ TEST_CASE("config: what a resumed run keeps") {
                                          "train.min_label_samples",
                                          "train.open_vocabulary",
                                          "train.segment_samples",
+                                         "train.effort",
                                          "train.batch",
                                          "train.optimizer",
                                          "train.moments",

@@ -379,7 +379,7 @@ TEST_CASE("config: few samples have smaller batches and more epochs, and learned
     ResolveConfig(1000, 5000, &config, {c.samples, 3.0});
     CHECK(config.train.batch == c.batch);
     CHECK(config.train.epochs == c.epochs);
-    CHECK(config.train.warmup_batches == 100);
+    CHECK(config.train.warmup_batches == 200);
     const bool centroids = config.model.neurons == Neurons::kCentroids;
     CHECK(centroids == (c.samples >= 30'000));
     CHECK(config.train.learning_rate ==
@@ -434,14 +434,17 @@ TEST_CASE("config: a stored configuration without keys that change the model has
 TEST_CASE("config: what was derived for training, as a line") {
   Config config;
   ResolveConfig(1000, 5000, &config, {2000, 3.0});
-  CHECK(TrainingText(config) == "neurons learned, batches of 128, 16 epochs, learning rate 0.035");
+  CHECK(TrainingText(config) ==
+        "H = 512, neurons learned, batches of 128, 16 epochs, learning rate 0.035, effort normal");
   Config one = Parsed("[train]\nepochs = 1\nbatch = 64\nlearning_rate = 0.1\n");
   one.model.neurons = Neurons::kCentroids;
   ResolveConfig(1000, 5000, &one);
-  CHECK(TrainingText(one) == "neurons centroids, batches of 64, 1 epoch, learning rate 0.1");
+  CHECK(TrainingText(one) ==
+        "H = 512, neurons centroids, batches of 64, 1 epoch, learning rate 0.1, effort normal");
   one.train.normalize = 139.64f;
   CHECK(TrainingText(one) ==
-        "neurons centroids, batches of 64, 1 epoch, learning rate 0.1, values divided by 139.6");
+        "H = 512, neurons centroids, batches of 64, 1 epoch, learning rate 0.1, values divided by "
+        "139.6, effort normal");
 }
 
 }  // namespace dslide

@@ -60,6 +60,31 @@ TEST_CASE("schedule: warm-up, then the decay") {
   CHECK(rate(UINT64_MAX) == 0.4f);
 }
 
+TEST_CASE("schedule: which batches belong to the warm-up") {
+  Config config = RunOf(3);  // of 18 batches
+  const auto warm = [&](uint64_t batch) { return WarmsUp(config, batch, 60); };
+  CHECK(warm(0));
+  CHECK(warm(3));
+  CHECK_FALSE(warm(4));
+  CHECK_FALSE(warm(UINT64_MAX));
+  config.train.warmup_batches = 200;  // a third
+  CHECK(warm(5));
+  CHECK_FALSE(warm(6));
+  config.train.open_vocabulary = true;
+  config.train.epochs = 1000;
+  CHECK(warm(99));
+  CHECK_FALSE(warm(100));
+  config = RunOf(3);
+  config.train.warmup_batches = 0;
+  CHECK_FALSE(warm(0));
+  // Only the second epoch learns; those before and after it form centroids.
+  config.train.warmup_batches = 1;
+  config.model.neurons = Neurons::kCentroids;
+  CHECK_FALSE(warm(0));
+  CHECK(warm(6));
+  CHECK_FALSE(warm(7));
+}
+
 TEST_CASE("schedule: no warm-up, and a run shorter than it") {
   Config config = RunOf(1);
   config.train.learning_rate = 1.0f;

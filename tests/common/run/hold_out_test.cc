@@ -49,11 +49,11 @@ std::vector<uint32_t> Chosen(const Dataset& data, uint64_t seed, uint32_t wanted
 }
 
 TEST_CASE("held out: two percent, within bounds") {
-  CHECK(DerivedHeldOut(100'000) == 2000);
-  CHECK(DerivedHeldOut(10'000'000) == 5000);
-  CHECK(DerivedHeldOut(20'000) == 500);
-  CHECK(DerivedHeldOut(2000) == 200);
-  CHECK(DerivedHeldOut(5) == 0);
+  CHECK(DerivedHeldOut(100'000, 80'000) == 2000);
+  CHECK(DerivedHeldOut(10'000'000, 8'000'000) == 5000);
+  CHECK(DerivedHeldOut(20'000, 20'000) == 500);
+  CHECK(DerivedHeldOut(20'000, 8000) == 400);
+  CHECK(DerivedHeldOut(5, 5) == 0);
 }
 
 TEST_CASE("held out: of a file that is sorted by label samples of all labels") {
@@ -144,18 +144,23 @@ std::string Held(const Dataset& data, const std::string& keys) {
 }
 
 TEST_CASE("held out: by the configuration, with a line where fewer can be spared") {
-  const Dataset many = DataOf(Sorted(2000, 20));
+  const Dataset many = DataOf(Sorted(6000, 20));
   CHECK(Held(many, "heldout = 0\n") == "0 of 0 ");
-  CHECK(Held(many, "") == "200 of 200 200 samples are held out, 1800 trained");
-  CHECK(Held(many, "heldout = auto\n") == "200 of 200 200 samples are held out, 1800 trained");
-  CHECK(Held(many, "heldout = 30\n") == "30 of 30 30 samples are held out, 1970 trained");
+  CHECK(Held(many, "") == "300 of 300 300 samples are held out, 5700 trained");
+  CHECK(Held(many, "heldout = auto\n") == "300 of 300 300 samples are held out, 5700 trained");
+  CHECK(Held(many, "heldout = 30\n") == "30 of 30 30 samples are held out, 5970 trained");
   CHECK(Held(DataOf(Sorted(300, 3)), "heldout = auto\n") ==
-        "0 of 0 no samples are held out: only 30 samples can be spared");
+        "0 of 0 no samples are held out: only 15 samples can be spared; train.heldout may ask for "
+        "more");
+  std::vector<Sample> single = Sorted(5100, 20);  // and 900 labels with a sample each
+  for (uint32_t i = 0; i < 900; ++i) single.push_back({{100 + i}, {1999}});
+  CHECK(Held(DataOf(single), "") == "255 of 255 255 samples are held out, 5745 trained");
   CHECK(Held(many, "heldout = auto\ndev = dev.txt\n") == "0 of 0 ");
   std::vector<Sample> repeated;  // 20 inputs, 200 samples of each
   for (uint32_t i = 0; i < 4000; ++i) repeated.push_back({{i % 7}, {i % 20}});
   CHECK(Held(DataOf(repeated), "heldout = auto\n") ==
-        "0 of 0 no samples are held out: only 2 different samples can be spared");
+        "0 of 0 no samples are held out: only 1 different sample can be spared; train.heldout may "
+        "ask for more");
   CHECK(Held(DataOf(repeated), "heldout = 400\n") ==
         "400 of 400 400 samples are held out, 3600 trained");
   CHECK(Held(many, "heldout = 5\ndev = dev.txt\n") ==
@@ -165,7 +170,8 @@ TEST_CASE("held out: by the configuration, with a line where fewer can be spared
   for (uint32_t i = 0; i < 1000; ++i) rare.pop_back();
   const Dataset none = DataOf(rare);
   CHECK(Held(none, "heldout = auto\n") ==
-        "0 of 0 no samples are held out: only 0 samples can be spared");
+        "0 of 0 no samples are held out: only 0 samples can be spared; train.heldout may ask for "
+        "more");
   CHECK(
       Held(none, "heldout = 5\n") ==
       "train.heldout = 5: no sample can be spared, as each label keeps one; leave it out, or name "

@@ -51,6 +51,7 @@ TEST_CASE("search choice: the cheapest way with the wanted recall is taken") {
   CHECK(choice.Text() ==
         "search: scan (scan has recall 0.990 at 0.25 of exact's CPU, lsh has recall 0.980 at 0.12 "
         "of exact's CPU)");
+  CHECK(ways.Choose({kExact})->Text() == "search: exact");
   ways = {{{kExact, {100, 4}}, {kScan, {100, 1}}, {kLsh, {100, 0.5}}}};
   CHECK(ways.Choose({kExact, kScan, kLsh})->search == kLsh);
 }

@@ -126,7 +126,8 @@ TEST_CASE("candidates: combinations that the configuration refuses are left out"
 }
 
 TEST_CASE("candidates: a short run has the warm-up's share of a whole one") {
-  Config base;  // 100 batches of warm-up
+  Config base;
+  base.train.warmup_batches = 100;
   base.train.epochs = 8;
   const Candidate own{{}, 8, 100, 1};
   CHECK(SettingsOfRun(own, base, 8).empty());

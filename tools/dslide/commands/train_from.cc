@@ -240,6 +240,7 @@ Status TrainFrom::CheckConfig() const {
     then.cluster.input_slots = config_.cluster.input_slots;
   }
   then.train.heldout = config_.train.heldout;
+  then.train.effort = config_.train.effort;
   const ConfigKey* key = FixedKeyThatDiffers(config_, then);
   if (key == nullptr) return {};
   return BadInput(fmt::format("--from: {} is {} but {} in {}; it cannot change", key->FullName(),

@@ -54,7 +54,9 @@ std::vector<Search> SearchesOf(const ModelConfig& model) {
 }
 
 std::string SearchChoice::Text() const {
-  std::string text = fmt::format("search: {} (", SearchName(search));
+  std::string text = fmt::format("search: {}", SearchName(search));
+  if (trials.empty()) return text;
+  text += " (";
   for (const SearchTrial& trial : trials) {
     text += fmt::format("{}{} has recall {:.3f} at {:.2f} of exact's CPU",
                         &trial == trials.data() ? "" : ", ", SearchName(trial.search), trial.recall,
