@@ -288,7 +288,7 @@ uint32_t DerivedEpochs(const TextConfig& text, uint64_t samples);
 // model.hidden as it is written: "512", "1024,256".
 std::string HiddenText(const ModelConfig& model);
 
-// What was derived for training: "H = 256, neurons learned, batches of 128, 16
+// The line about derived keys: "H = 256, neurons learned, batches of 128, 16
 // epochs, learning rate 0.05, effort normal".
 std::string TrainingText(const Config& config);
 

@@ -1,15 +1,35 @@
 #include "tests/scheduler/support/fake_cluster.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <regex>
+#include <string>
 #include <utility>
+#include <variant>
 
 #include "common/data/checksum.h"
+#include "scheduler/core/run_end.h"
 #include "tests/support/numbered_samples.h"
 #include "tests/support/tickets.h"
 
 namespace dslide {
+namespace {
+
+// The exit code that members are told is one that the end's row of scheduler/README.md has.
+void CheckExitCode(const Shutdown& shutdown) {
+  for (const RunEnd* end : run_end::kAll) {
+    const std::string codes = end->exit_code;
+    if (shutdown.reason != end->reason || codes.ends_with("that of its error")) continue;
+    CAPTURE(codes);
+    CAPTURE(shutdown.reason);
+    CHECK(std::regex_search(codes, std::regex(fmt::format("\\b{}\\b", shutdown.exit_code))));
+  }
+}
+
+}  // namespace
 
 Config RunConfig() {
   Config config;
@@ -277,6 +297,8 @@ void FakeCluster::Apply(SchedulerCore::Effects effects) {
 }
 
 void FakeCluster::Deliver(const PeerId& to, const Body& body) {
+  if (const auto* shutdown = std::get_if<Shutdown>(&body)) CheckExitCode(*shutdown);
+  if (const auto* shutdown = std::get_if<Shutdown>(&body)) CheckExitCode(*shutdown);
   received[to].push_back(body);
   const uint64_t member = MemberOf(to);
   if (const auto* grant = std::get_if<LeaseGrant>(&body)) {
