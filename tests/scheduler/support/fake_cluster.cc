@@ -298,7 +298,6 @@ void FakeCluster::Apply(SchedulerCore::Effects effects) {
 
 void FakeCluster::Deliver(const PeerId& to, const Body& body) {
   if (const auto* shutdown = std::get_if<Shutdown>(&body)) CheckExitCode(*shutdown);
-  if (const auto* shutdown = std::get_if<Shutdown>(&body)) CheckExitCode(*shutdown);
   received[to].push_back(body);
   const uint64_t member = MemberOf(to);
   if (const auto* grant = std::get_if<LeaseGrant>(&body)) {
