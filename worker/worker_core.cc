@@ -273,9 +273,9 @@ bool WorkerCore::BeginsAlone(const LeasedBatch& leased) const {
 // In synchronous training batches of later steps may wait at the servers for this one's, so they do
 // not count.
 bool WorkerCore::HasRoomFor(const LeasedBatch& next, uint64_t step) const {
-  if (IsSynchronous(config_->train)) return work_->flights.CountUnpushed(step) < InFlightLimit();
-  const uint64_t unpushed = work_->flights.CountUnpushed(std::numeric_limits<uint64_t>::max());
-  return unpushed < (BeginsAlone(next) ? 1 : InFlightLimit());
+  const uint64_t counted =
+      IsSynchronous(config_->train) ? step : std::numeric_limits<uint64_t>::max();
+  return work_->flights.CountUnpushed(counted) < (BeginsAlone(next) ? 1 : InFlightLimit());
 }
 
 // Takes the next leased batch into flight, if there is room for it; nothing is sent yet. `with`:

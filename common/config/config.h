@@ -288,8 +288,8 @@ uint32_t DerivedEpochs(const TextConfig& text, uint64_t samples);
 // model.hidden as it is written: "512", "1024,256".
 std::string HiddenText(const ModelConfig& model);
 
-// The line about derived keys: "H = 256, neurons learned, batches of 128, 16
-// epochs, learning rate 0.05, effort normal".
+// The line about derived keys: "H = 256, neurons learned, batches of 128, 16 epochs, learning rate
+// 0.05, effort normal".
 std::string TrainingText(const Config& config);
 
 // The precision of cluster.wire where no link is measured; auto: bf16.

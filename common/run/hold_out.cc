@@ -137,7 +137,7 @@ Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::
   }
   const bool derives = !train.heldout;
   const bool none = !train.dev.empty() || data.drawn() != nullptr;
-  if (none || (!derives && wanted == 0)) {
+  if (none || train.heldout == 0u) {
     train.heldout = 0;
     return std::vector<uint32_t>();
   }
