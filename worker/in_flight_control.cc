@@ -26,6 +26,14 @@ void InFlightControl::Note(int64_t now_us, int64_t elapsed_us, int64_t service_u
   Decide(rate, at_servers);
 }
 
+void InFlightControl::Interrupt() {
+  if (trial_) limit_ = limit_before_;
+  trial_ = false;
+  skip_ = batches_ = 0;
+  started_us_ = 0;
+  elapsed_us_ = service_us_ = 0;
+}
+
 void InFlightControl::Decide(double rate, double at_servers) {
   if (trial_) {
     trial_ = false;

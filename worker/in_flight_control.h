@@ -31,6 +31,9 @@ class InFlightControl {
 
   // Notes a finished batch: it took `elapsed_us`, of which `service_us` at servers.
   void Note(int64_t now_us, int64_t elapsed_us, int64_t service_us);
+  // Another limit holds for now: the current round, and a raise on trial, are undone. The next
+  // Note() begins a new round.
+  void Interrupt();
 
  private:
   static constexpr double kMostAtServers = 2.5;

@@ -264,7 +264,7 @@ void WorkerCore::RequestLease() {
 
 // While the learning rate of asynchronous training rises, gradients change much from batch to
 // batch, and stale ones cost accuracy: a worker has one batch in flight.
-bool WorkerCore::BeginsAlone(const LeasedBatch& leased) const {
+bool WorkerCore::IsOfWarmup(const LeasedBatch& leased) const {
   const TrainConfig& train = config_->train;
   return leased.lease.kind == LeaseKind::kTrain && !IsSynchronous(train) &&
          train.batches_in_flight == 0 && WarmsUp(*config_, leased.number, train_samples_);
@@ -275,7 +275,7 @@ bool WorkerCore::BeginsAlone(const LeasedBatch& leased) const {
 bool WorkerCore::HasRoomFor(const LeasedBatch& next, uint64_t step) const {
   const uint64_t counted =
       IsSynchronous(config_->train) ? step : std::numeric_limits<uint64_t>::max();
-  return work_->flights.CountUnpushed(counted) < (BeginsAlone(next) ? 1 : InFlightLimit());
+  return work_->flights.CountUnpushed(counted) < (IsOfWarmup(next) ? 1 : InFlightLimit());
 }
 
 // Takes the next leased batch into flight, if there is room for it; nothing is sent yet. `with`:
@@ -433,7 +433,9 @@ void WorkerCore::Proceed(uint64_t id) {
   }
   if (flight.batch.stage() != BatchFlight::Stage::kEmbedPush) return SendStage(id);
   flight.pushed = true;
-  if (!BeginsAlone(flight.leased)) {
+  if (IsOfWarmup(flight.leased)) {
+    in_flight_.Interrupt();
+  } else {
     in_flight_.Note(now_us_, now_us_ - flight.started_us, flight.service_us);
   }
   SendStage(id, StartNext(id));

@@ -116,7 +116,7 @@ class WorkerCore {
   // Batches.
   bool Paused() const { return now_us_ < work_->paused_until_us; }
   uint32_t InFlightLimit() const;
-  bool BeginsAlone(const LeasedBatch& leased) const;
+  bool IsOfWarmup(const LeasedBatch& leased) const;
   bool HasRoomFor(const LeasedBatch& next, uint64_t step) const;
   bool WantsLease() const;
   void RequestLease();

@@ -212,9 +212,9 @@ Result<std::string> FindCheckpoint(const std::string& path) {
     if (!complete.empty()) return in + "/" + complete.back();
   }
   if (fs::is_directory(fs::path(path) / kCheckpointsName, error)) {
-    return TryLater(fmt::format(
-        "{}: the run has no complete checkpoint yet; dslide run checkpoint {} makes one", path,
-        path));
+    return BadInput(fmt::format(
+        "{}: the run has no complete checkpoint; while it runs, dslide run checkpoint {} makes one",
+        path, path));
   }
   return BadInput(
       fmt::format("{}: holds no complete checkpoint (a directory step-* with a manifest)", path));

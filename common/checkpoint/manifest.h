@@ -64,8 +64,7 @@ bool HasManifest(const std::string& directory);
 // to it is found only if it makes the manifest invalid.
 Result<Manifest> ReadManifest(const std::string& directory);
 
-// `path` if it is a checkpoint itself, otherwise the newest complete checkpoint in it. The error
-// is kTryLater where a run has written none yet.
+// `path` if it is a checkpoint itself, otherwise the newest complete checkpoint in it.
 Result<std::string> FindCheckpoint(const std::string& path);
 
 // The directory of checkpoints of `path`: a run directory, or that directory itself.

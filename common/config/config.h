@@ -105,10 +105,10 @@ struct TrainConfig {
   OptimizerKind optimizer = OptimizerKind::kAdaGrad;
   float learning_rate = 0.0f;                        // 0: derived from optimiser, H and batch
   MomentPrecision moments = MomentPrecision::kAuto;  // Adam; auto: as model.precision
-  uint32_t warmup_batches = 200;            // the rate rises linearly over these, a third at most
-  Decay decay = Decay::kLinear;             // towards 0 at the end of the last epoch
-  uint32_t schedule_epochs = 0;             // common/config/schedule.h; 0: train.epochs
-  std::optional<uint32_t> cooldown_epochs;  // nullopt: held-out samples decide
+  std::optional<uint32_t> warmup_batches;            // the rate rises linearly; WarmupBatches()
+  Decay decay = Decay::kLinear;                      // towards 0 at the end of the last epoch
+  uint32_t schedule_epochs = 0;                      // common/config/schedule.h; 0: train.epochs
+  std::optional<uint32_t> cooldown_epochs;           // nullopt: held-out samples decide
   float weight_decay = 0.0f;               // decoupled (AdamW), a touched row loses lr * this share
   std::optional<float> dropout_hidden;     // share of hidden units left out; DropoutHidden()
   std::optional<uint32_t> late_dropout;    // DropoutIn(); nullopt: held-out samples decide
@@ -328,6 +328,11 @@ inline bool IsOfTokens(const TextConfig& text) {
 inline float DropoutHidden(const TrainConfig& train) { return train.dropout_hidden.value_or(0.1f); }
 inline float LabelSmoothing(const TrainConfig& train) {
   return train.label_smoothing.value_or(0.1f);
+}
+
+// The value of train.warmup_batches. The learning rate of a stream never falls.
+inline uint32_t WarmupBatches(const TrainConfig& train) {
+  return train.warmup_batches.value_or(train.open_vocabulary ? 100 : 200);
 }
 
 // Whether h is the sum of input rows as it is, without relu.

@@ -207,6 +207,7 @@ void ResolveConfig(uint32_t features, uint32_t labels, Config* config, const Dat
   std::optional<float>& smoothing = config->train.label_smoothing;
   if (!dropout) dropout = regular ? DefaultDropout(model, config->train.effort, facts) : 0.0f;
   if (!smoothing) smoothing = regular ? DefaultSmoothing(config->train.effort) : 0.0f;
+  config->train.warmup_batches = WarmupBatches(config->train);
   ResolveNormalize(1.0f, &config->train);
   if (model.output_init == 0.0f) {
     model.output_init = 1.0f / std::sqrt(static_cast<float>(OutputWidth(model)));

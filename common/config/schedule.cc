@@ -45,10 +45,19 @@ Place PlaceOf(const Config& config, uint64_t batch, uint64_t samples, bool learn
           LearningBatches(config, all, per_epoch)};
 }
 
+uint64_t EpochOf(const TrainConfig& train, uint64_t batch, uint64_t samples) {
+  return batch / std::max<uint64_t>(1, BatchesPerEpoch(train, samples));
+}
+
+// Whether the learning rate of the epoch is above 0.
+bool HasRate(const Config& config, uint64_t epoch) {
+  if (epoch >= config.train.epochs) return config.train.decay == Decay::kNone;
+  return LearnsIn(config, epoch);
+}
+
 uint64_t WarmupOf(const TrainConfig& train, uint64_t all) {
-  constexpr uint64_t kMostOfStream = 100;  // its rate never falls
-  const uint64_t most = train.open_vocabulary ? kMostOfStream : all / 3;
-  return std::min<uint64_t>(train.warmup_batches, most);
+  const uint64_t warmup = WarmupBatches(train);
+  return train.open_vocabulary ? warmup : std::min(warmup, all / 3);
 }
 
 }  // namespace
@@ -61,17 +70,14 @@ bool LearnsIn(const Config& config, uint64_t epoch) {
 
 float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples) {
   const TrainConfig& train = config.train;
-  const bool decays = train.decay != Decay::kNone;
-  const uint64_t epoch = batch / std::max<uint64_t>(1, BatchesPerEpoch(train, samples));
-  if (decays && epoch >= train.epochs) return 0.0f;
-  if (epoch < train.epochs && !LearnsIn(config, epoch)) return 0.0f;
+  if (!HasRate(config, EpochOf(train, batch, samples))) return 0.0f;
   const auto [done, all] = PlaceOf(config, batch, samples, true);
   const double peak = train.learning_rate;
   const uint64_t warmup = WarmupOf(train, all);
   if (done < static_cast<double>(warmup)) {
     return static_cast<float>(peak * (done + 1) / static_cast<double>(warmup));
   }
-  if (!decays) return train.learning_rate;
+  if (train.decay == Decay::kNone) return train.learning_rate;
   // `left` falls from 1 at the end of the warm-up to 0 at the end of the schedule.
   const double left = (static_cast<double>(all) - done) / static_cast<double>(all - warmup);
   if (train.decay == Decay::kLinear) return static_cast<float>(peak * left);
@@ -79,8 +85,7 @@ float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples) {
 }
 
 bool WarmsUp(const Config& config, uint64_t batch, uint64_t samples) {
-  const uint64_t epoch = batch / std::max<uint64_t>(1, BatchesPerEpoch(config.train, samples));
-  if (epoch >= config.train.epochs || !LearnsIn(config, epoch)) return false;
+  if (!HasRate(config, EpochOf(config.train, batch, samples))) return false;
   const auto [done, all] = PlaceOf(config, batch, samples, true);
   return done < static_cast<double>(WarmupOf(config.train, all));
 }
@@ -98,7 +103,7 @@ double LateNegatives(const ModelConfig& model) {
 uint32_t DrawsAt(const Config& config, uint64_t batch, uint64_t samples) {
   const auto [done, all] = PlaceOf(config, batch, samples, false);
   const double share = all == 0 ? 0 : std::min(1.0, done / static_cast<double>(all));
-  const uint64_t epoch = batch / std::max<uint64_t>(1, BatchesPerEpoch(config.train, samples));
+  const uint64_t epoch = EpochOf(config.train, batch, samples);
   const uint32_t late = config.train.late_negatives.value_or(0);
   const double mean =
       late > 0 && epoch >= late ? LateNegatives(config.model) : config.model.negatives;

@@ -24,10 +24,10 @@ inline uint64_t BatchesPerEpoch(const TrainConfig& train, uint64_t samples) {
 bool LearnsIn(const Config& config, uint64_t epoch);
 
 // Learning rate of a batch of a run over `samples` samples, by its number in the run: up from
-// learning_rate / warmup_batches to learning_rate, then as train.decay says. The warm-up takes at
-// most a third of the schedule, of a stream 100 batches, and epochs that form centroids take no
-// part in it: they have the rate 0. Defined for every batch: behind the last one it is 0, or
-// learning_rate without decay.
+// learning_rate / WarmupBatches() to learning_rate, then as train.decay says. The warm-up takes at
+// most a third of the schedule, except in a stream, and epochs that form centroids take no part in
+// it: they have the rate 0. Defined for every batch: behind the last one it is 0, or learning_rate
+// without decay.
 float LearningRateAt(const Config& config, uint64_t batch, uint64_t samples);
 
 // Whether the learning rate of a batch still rises to learning_rate.

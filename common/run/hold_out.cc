@@ -137,18 +137,15 @@ Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::
   }
   const bool derives = !train.heldout;
   const bool none = !train.dev.empty() || data.drawn() != nullptr;
-  if (none || train.heldout == 0u) {
-    train.heldout = 0;
-    return std::vector<uint32_t>();
-  }
+  if (none || train.heldout == 0u) return std::vector<uint32_t>();
   if (derives) train.heldout = DerivedHeldOut(data.size(), CountSpare(data));
   auto [chosen, contents] = ChooseHeldOut(data, *config);
   if (derives && contents < kLeastHeldOut) {
     *note = fmt::format(
-        "no samples are held out: only {} can be spared; train.heldout may ask for more",
-        contents < chosen.size() ? Plural(contents, "different sample")
-                                 : Plural(chosen.size(), "sample"));
-    train.heldout = 0;
+        "no samples are held out: the 5 % that can be spared have {}, fewer than {}; "
+        "train.heldout may ask for more",
+        Plural(contents, "different sample"), kLeastHeldOut);
+    train.heldout.reset();
     return std::vector<uint32_t>();
   }
   if (!derives && chosen.empty()) {

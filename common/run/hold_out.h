@@ -32,10 +32,11 @@ struct HeldOutSamples {
 // at least one sample that is trained. REQUIRES that the samples are stored.
 HeldOutSamples ChooseHeldOut(const Dataset& data, const Config& config);
 
-// Chooses the held-out samples of a run, and sets train.heldout if it is auto: to 0 where train.dev
-// has the held-out samples, where samples are drawn from words or sessions, and where too few can
-// be spared. Returns their numbers, which ascend. *note: a line for people; "" if train.heldout was
-// 0. Errors (kBadInput): keys that contradict each other or the data.
+// Chooses the held-out samples of a run, and sets train.heldout if it is auto and there are some.
+// There are none where train.dev has them, where samples are drawn from words or sessions, and
+// where too few can be spared; other data of a run that begins with this one's model may have some.
+// Returns their numbers, which ascend. *note: a line for people; "" if train.heldout was 0. Errors
+// (kBadInput): keys that contradict each other or the data.
 Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::string* note);
 
 }  // namespace dslide

@@ -35,9 +35,12 @@ Status CheckSameKeys(const Config& now, const Config& then, const std::string& w
   const ConfigKey* key = FixedKeyThatDiffers(WithNominalSizes(now), WithNominalSizes(then));
   if (key == nullptr) return {};
   const bool by_data = key->FullName() == "model.features" || key->FullName() == "model.labels";
+  const std::string before = key->field.format(then);
+  const std::string remedy =
+      by_data ? kOtherData
+              : fmt::format("it cannot change: give --set {}={}", key->FullName(), before);
   return BadInput(fmt::format("--resume: {} is {} but {} in {}; {}", key->FullName(),
-                              key->field.format(now), key->field.format(then), where,
-                              by_data ? kOtherData : "it cannot change"));
+                              key->field.format(now), before, where, remedy));
 }
 
 // Another number of held-out samples would look like other data.

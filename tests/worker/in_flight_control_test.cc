@@ -218,6 +218,28 @@ TEST_CASE("in flight: when the round trip is short again it comes down, and up w
   CHECK(network.limit() >= 8);
 }
 
+TEST_CASE("in flight: while another limit holds nothing is measured, and a raise is undone") {
+  constexpr int64_t kAgain = 1'000'000;  // after batches with the other limit
+  InFlightControl control(0);
+  int64_t now_us = 1;
+  const auto note = [&](int64_t batches) {  // each 10 ms long, 1 ms of it at servers
+    for (int64_t n = 0; n < batches; ++n) control.Note(now_us += 5000, 10000, 1000);
+  };
+  note(9);  // the first one begins the round
+  CHECK(control.limit() == 3);
+  note(3 + 8);  // of the trial's round one is missing
+  control.Interrupt();
+  CHECK(control.limit() == 2);
+  now_us += kAgain;
+  note(8);
+  CHECK(control.limit() == 2);
+  note(1);  // the round has the time since the interruption, and the raise is tried again
+  CHECK(control.limit() == 3);
+  InFlightControl fixed(5);
+  fixed.Interrupt();
+  CHECK(fixed.limit() == 5);
+}
+
 TEST_CASE("in flight: it never leaves its bounds, whatever it is told") {
   InFlightControl control(0);
   for (int64_t n = 0; n < 20000; ++n) {

@@ -70,8 +70,11 @@ TEST_CASE("schedule: which batches belong to the warm-up") {
   config.train.warmup_batches = 200;  // a third
   CHECK(warm(5));
   CHECK_FALSE(warm(6));
-  config.train.open_vocabulary = true;
+  config.train.open_vocabulary = true;  // nobody knows a third of a stream
   config.train.epochs = 1000;
+  CHECK(warm(199));
+  CHECK_FALSE(warm(200));
+  config.train.warmup_batches.reset();
   CHECK(warm(99));
   CHECK_FALSE(warm(100));
   config = RunOf(3);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -140,7 +141,9 @@ std::string Held(const Dataset& data, const std::string& keys) {
   std::string note;
   const auto held_out = HoldOut(data, &config, &note);
   if (!held_out.ok()) return held_out.error().message;
-  return fmt::format("{} of {} {}", held_out->size(), *config.train.heldout, note);
+  const std::optional<uint32_t> wanted = config.train.heldout;
+  return fmt::format("{} of {} {}", held_out->size(), wanted ? std::to_string(*wanted) : "auto",
+                     note);
 }
 
 TEST_CASE("held out: by the configuration, with a line where fewer can be spared") {
@@ -150,17 +153,19 @@ TEST_CASE("held out: by the configuration, with a line where fewer can be spared
   CHECK(Held(many, "heldout = auto\n") == "300 of 300 300 samples are held out, 5700 trained");
   CHECK(Held(many, "heldout = 30\n") == "30 of 30 30 samples are held out, 5970 trained");
   CHECK(Held(DataOf(Sorted(300, 3)), "heldout = auto\n") ==
-        "0 of 0 no samples are held out: only 15 samples can be spared; train.heldout may ask for "
-        "more");
+        "0 of auto no samples are held out: the 5 % that can be spared have 15 different samples, "
+        "fewer than 250; "
+        "train.heldout may ask for more");
   std::vector<Sample> single = Sorted(5100, 20);  // and 900 labels with a sample each
   for (uint32_t i = 0; i < 900; ++i) single.push_back({{100 + i}, {1999}});
   CHECK(Held(DataOf(single), "") == "255 of 255 255 samples are held out, 5745 trained");
-  CHECK(Held(many, "heldout = auto\ndev = dev.txt\n") == "0 of 0 ");
+  CHECK(Held(many, "heldout = auto\ndev = dev.txt\n") == "0 of auto ");
   std::vector<Sample> repeated;  // 20 inputs, 200 samples of each
   for (uint32_t i = 0; i < 4000; ++i) repeated.push_back({{i % 7}, {i % 20}});
   CHECK(Held(DataOf(repeated), "heldout = auto\n") ==
-        "0 of 0 no samples are held out: only 1 different sample can be spared; train.heldout may "
-        "ask for more");
+        "0 of auto no samples are held out: the 5 % that can be spared have 1 different sample, "
+        "fewer than 250; "
+        "train.heldout may ask for more");
   CHECK(Held(DataOf(repeated), "heldout = 400\n") ==
         "400 of 400 400 samples are held out, 3600 trained");
   CHECK(Held(many, "heldout = 5\ndev = dev.txt\n") ==
@@ -170,8 +175,9 @@ TEST_CASE("held out: by the configuration, with a line where fewer can be spared
   for (uint32_t i = 0; i < 1000; ++i) rare.pop_back();
   const Dataset none = DataOf(rare);
   CHECK(Held(none, "heldout = auto\n") ==
-        "0 of 0 no samples are held out: only 0 samples can be spared; train.heldout may ask for "
-        "more");
+        "0 of auto no samples are held out: the 5 % that can be spared have 0 different samples, "
+        "fewer than 250; "
+        "train.heldout may ask for more");
   CHECK(
       Held(none, "heldout = 5\n") ==
       "train.heldout = 5: no sample can be spared, as each label keeps one; leave it out, or name "

@@ -18,8 +18,19 @@
 namespace dslide {
 namespace {
 
+// The reasons for which one member ends, not the run.
+constexpr const char* kMemberEnds[] = {
+    "this server has no slots", "this server's slots have gone to others",
+    "the server at ",  // is left out
+    "there are ",      // too many observers
+};
+
 // The exit code that members are told is one that the end's row of scheduler/README.md has.
 void CheckExitCode(const Shutdown& shutdown) {
+  const bool known = std::ranges::any_of(
+      kMemberEnds, [&](const char* reason) { return shutdown.reason.starts_with(reason); });
+  const auto has_reason = [&](const RunEnd* end) { return end->reason == shutdown.reason; };
+  CHECK_MESSAGE((known || std::ranges::any_of(run_end::kAll, has_reason)), shutdown.reason);
   for (const RunEnd* end : run_end::kAll) {
     const std::string codes = end->exit_code;
     if (shutdown.reason != end->reason || codes.ends_with("that of its error")) continue;

@@ -86,6 +86,7 @@ void ForgetStream(TrainConfig* train) {
   train->data.clear();
   train->epochs = defaults.epochs;
   train->decay = defaults.decay;
+  train->warmup_batches = defaults.warmup_batches;
   train->heldout = defaults.heldout;
   train->cooldown_epochs = defaults.cooldown_epochs;
   train->late_dropout = defaults.late_dropout;

@@ -122,7 +122,7 @@ std::optional<Candidate> Combine(const Config& base, const Config& effective,
   if (factor != 1) Set(kRate, RateText(config, effective, factor), &config);
   Candidate candidate;
   candidate.epochs = config.train.epochs;
-  candidate.warmup = config.train.warmup_batches;
+  candidate.warmup = WarmupBatches(config.train);
   candidate.weight = WeightOf(config, base);
   for (const SearchAxis& axis : axes) {
     const std::string value = ValueOf(config, axis.key);
@@ -218,7 +218,7 @@ std::vector<Candidate> DrawCandidates(const Config& base, const Config& effectiv
   uint64_t combinations = 1;
   for (const SearchAxis& axis : axes) combinations *= axis.values.size();
   std::vector<Candidate> candidates;
-  candidates.push_back({{}, base.train.epochs, base.train.warmup_batches, 1});
+  candidates.push_back({{}, base.train.epochs, WarmupBatches(base.train), 1});
   std::set<uint64_t> drawn;
   std::set<KeyValues> seen = {{}};
   Random random(SubSeed(seed, kStream));
@@ -243,7 +243,7 @@ KeyValues SettingsOfRun(const Candidate& candidate, const Config& base, uint32_t
     const double share = 1.0 * epochs / candidate.epochs;
     warmup = std::max(1u, static_cast<uint32_t>(std::lround(warmup * share)));
   }
-  if (warmup != base.train.warmup_batches) settings[kWarmup] = std::to_string(warmup);
+  if (warmup != WarmupBatches(base.train)) settings[kWarmup] = std::to_string(warmup);
   return settings;
 }
 

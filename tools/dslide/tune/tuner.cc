@@ -197,7 +197,7 @@ Status Tuner::ReadTrials() {
 // The user's configuration for the shortest run: it tells the speed, and what the data makes of the
 // configuration.
 Result<Trial> Tuner::Measure() {
-  const Candidate own{{}, task_.base.train.epochs, task_.base.train.warmup_batches, 1};
+  const Candidate own{{}, task_.base.train.epochs, WarmupBatches(task_.base.train), 1};
   Result<Trial> trial = Try(own, 1);
   if (!trial.ok() || trial->end == TrialEnd::kFinished) return trial;
   if (trial->end == TrialEnd::kStopped) {
