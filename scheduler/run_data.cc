@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/app/config_paths.h"
 #include "common/base/plural.h"
@@ -22,6 +25,7 @@
 #include "common/data/numbers/matrix_reader.h"
 #include "common/data/text_stream.h"
 #include "common/run/hold_out.h"
+#include "common/vocabulary/vocabulary_file.h"
 #include "scheduler/kept_input.h"
 
 namespace dslide {
@@ -97,11 +101,29 @@ Result<std::vector<std::string>> LabelNamesOf(const std::string& path, uint32_t 
 
 Status LoadTraining(const KnownModel& known, RunInputs* inputs, RunData* data) {
   const TrainConfig& files = inputs->config.train;
+  const LabelsConfig& labels = inputs->config.labels;
+  std::vector<std::string> notes;
+  std::optional<Vocabulary> vocabulary;
+  if (!labels.vocabulary.empty() && known.preprocessor == nullptr) {
+    Result<Vocabulary> read = ReadVocabulary(labels.vocabulary, labels.language, &notes);
+    DSLIDE_RETURN_IF_ERROR(read);
+    vocabulary = *std::move(read);
+  }
   Result<TrainingSamples> training = LoadTrainingSamples(
-      files.data, {inputs->config.text, files.min_label_samples, known.preprocessor});
+      files.data, {inputs->config.text, files.min_label_samples, known.preprocessor,
+                   vocabulary ? &*vocabulary : nullptr, labels.name_weight});
   DSLIDE_RETURN_IF_ERROR(training);
   data->training = *std::move(training);
-  data->notes = data->training.notes;
+  for (const std::string& note : notes) {
+    data->notes.push_back(fmt::format("{}: {}", labels.vocabulary, note));
+  }
+  std::ranges::copy(data->training.notes, std::back_inserter(data->notes));
+  if (!labels.vocabulary.empty() && data->training.preprocessor == nullptr) {
+    return BadInput(
+        fmt::format("labels.vocabulary = {}: {} has numbers; name a file of label ids and names by "
+                    "train.label_names",
+                    labels.vocabulary, files.data));
+  }
   Dataset& train = data->training.data;
   // A model that began with that of an earlier run may have more than the data.
   train.Widen(known.features, known.labels);

@@ -114,7 +114,7 @@ Status BeginAgain(const fs::path& directory, bool resume) {
 // Refuses a test file without labels at once: a stream reads it at its end, perhaps days later.
 Status CheckTest(const std::string& path, const TextConfig& text) {
   if (path.empty()) return {};
-  const Preprocessor nothing(Vectorizer(text, Vectorizer::Vocabulary()), {});
+  const Preprocessor nothing(Vectorizer(text, Vectorizer::Vocabulary()), Vocabulary());
   const Result<Dataset> test = ReadLabels(path, {&nothing, {}});
   DSLIDE_RETURN_IF_ERROR(test);
   return CheckLabelled(path, *test, "");

@@ -26,7 +26,7 @@ MOST_ASKED = 3
 # the groups that its group's line names.
 LAYERS = [
     ("common", [], """
-        common/base common/log common/stem common/config common/data common/data/measures common/data/numbers common/text/records common/text common/math
+        common/base common/log common/stem common/config common/data common/data/measures common/data/numbers common/text/records common/text/vocabulary common/text common/vocabulary common/math
         common/math/int8 common/math/reproducible common/checkpoint common/balance
         common/security common/wire common/run common/idle common/model common/http common/net common/app"""),
     ("server", ["common"], """

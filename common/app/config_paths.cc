@@ -38,7 +38,8 @@ void MakePathsAbsolute(Config* config) {
   for (std::string* data : {&config->train.data, &config->train.test, &config->train.dev}) {
     *data = AbsoluteData(*data);
   }
-  for (std::string* path : {&config->train.label_names, &config->checkpoint.directory}) {
+  for (std::string* path :
+       {&config->train.label_names, &config->labels.vocabulary, &config->checkpoint.directory}) {
     if (!path->empty()) *path = Absolute(*path);
   }
 }

@@ -268,6 +268,7 @@ Status Builder::CheckStream() const {
     return Refuse("train.min_label_samples", std::string(kNot) + ", which has train.admit_count");
   }
   if (!train.label_names.empty()) return Refuse("train.label_names", kNot);
+  if (!config_.labels.vocabulary.empty()) return Refuse("labels.vocabulary", kNot);
   if (train.exclude_own_features) return Refuse("train.exclude_own_features", kNot);
   return {};
 }
@@ -287,6 +288,12 @@ Status Builder::CheckSchedule() const {
 }
 
 Status Builder::CheckTogether() const {
+  if (!config_.labels.vocabulary.empty()) {
+    if (IsOfTokens(config_.text)) return Refuse("labels.vocabulary", "not with words and sessions");
+    if (config_.train.min_label_samples > 1) {
+      return Refuse("train.min_label_samples", "not with labels.vocabulary, whose labels all stay");
+    }
+  }
   const HashConfig& hash = config_.hash;
   const uint32_t max_k = kMaxCodeBits / BitsPerHash(hash);
   if (hash.k > max_k) {

@@ -154,6 +154,15 @@ struct TextConfig {
   bool operator==(const TextConfig&) const = default;
 };
 
+// What the labels are called.
+struct LabelsConfig {
+  std::string vocabulary;  // file of identifiers and names (common/vocabulary); empty: none
+  std::string language;    // of its names; empty: the one that most concepts have
+  float name_weight = 1;   // of the sample that a label's name is; 0: names are no samples
+
+  bool operator==(const LabelsConfig&) const = default;
+};
+
 struct ClusterConfig {
   uint32_t servers = 1;  // training starts when this many have joined
   uint32_t workers = 1;  // how many `dslide train` starts; others may join
@@ -231,6 +240,7 @@ struct Config {
   HashConfig hash;
   TrainConfig train;
   TextConfig text;
+  LabelsConfig labels;
   ClusterConfig cluster;
   CheckpointConfig checkpoint;
   SecurityConfig security;

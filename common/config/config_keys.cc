@@ -161,7 +161,7 @@ std::vector<ConfigKey> TrainKeys() {
               {"bf16", MomentPrecision::kBf16}}),
        kFixed},
       {section, "warmup_batches",
-       "batches of rising rate, at most a third of all; auto: 200, in streams 100",
+       "batches of rising rate, at most a third; auto: 200, in streams 100",
        AutoOr(kIn, &T::warmup_batches, 0u, 1'000'000'000u)},
       {section, "decay", "how the rate falls to 0 at the end of the last epoch; streams: none",
        OneOf(kIn, &T::decay,
@@ -266,6 +266,21 @@ std::vector<ConfigKey> TextKeys() {
        Number(kIn, &T::chars, 0, 20), kFixed},
       {section, "hash_bits", "2^hash_bits features, by hashes of terms; 0: a vocabulary",
        ZeroOr(kIn, &T::hash_bits, kLeastHashBits, kMostHashBits), kFixed},
+  };
+}
+
+std::vector<ConfigKey> LabelsKeys() {
+  constexpr auto kIn = &Config::labels;
+  using T = LabelsConfig;
+  const char* section = "labels";
+  return {
+      {section, "vocabulary",
+       "optional file of the labels' identifiers and names: TSV, CSV or SKOS",
+       Text(kIn, &T::vocabulary)},
+      {section, "language", "of the names, as en or de; empty: the most frequent one",
+       Text(kIn, &T::language)},
+      {section, "name_weight", "weight of the training sample made of each name",
+       Number(kIn, &T::name_weight, 0.0f, 1000.0f), kFixed},
   };
 }
 
@@ -399,8 +414,8 @@ std::vector<ConfigKey> IdleKeys() {
 
 std::vector<ConfigKey> AllKeys() {
   std::vector<ConfigKey> all;
-  for (const auto section_keys : {CommonKeys, ModelKeys, HashKeys, TrainKeys, TextKeys, ClusterKeys,
-                                  CheckpointKeys, SecurityKeys, IdleKeys}) {
+  for (const auto section_keys : {CommonKeys, ModelKeys, HashKeys, TrainKeys, TextKeys, LabelsKeys,
+                                  ClusterKeys, CheckpointKeys, SecurityKeys, IdleKeys}) {
     std::vector<ConfigKey> keys = section_keys();
     std::move(keys.begin(), keys.end(), std::back_inserter(all));
   }

@@ -84,6 +84,10 @@ class Dataset {
   }
 
   size_t size() const { return drawn_ ? drawn_size_ : label_ends_.size(); }
+  // The last samples are names of labels, not of the data's file.
+  void SetNames(size_t count) { names_ = count; }
+  size_t names() const { return names_; }
+  size_t records() const { return size() - names_; }  // the samples before them
   uint32_t num_features() const { return num_features_; }
   uint32_t num_labels() const { return num_labels_; }
   // Whether some sample has another weight than 1.
@@ -112,6 +116,7 @@ class Dataset {
   std::vector<float> weights_;        // [size()], or empty: all are 1
   std::shared_ptr<const TokenSamples> drawn_;
   size_t drawn_size_ = 0;
+  size_t names_ = 0;
 };
 
 }  // namespace dslide

@@ -11,18 +11,12 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "common/data/csv_quotes.h"
 
 namespace dslide {
-
-class TextStream::Decoder {
- public:
-  virtual ~Decoder() = default;
-  // Writes up to `size` > 0 bytes and returns how many; 0 at the intact end of the text.
-  virtual Result<size_t> Read(char* out, size_t size) = 0;
-};
 
 namespace {
 
@@ -273,6 +267,9 @@ TextStream& TextStream::operator=(TextStream&&) noexcept = default;
 TextStream::~TextStream() = default;
 
 Result<TextStream> TextStream::Open(const std::string& path) {
+  if (std::unique_ptr<Decoder> folder = DecoderOfFolder(path)) {
+    return TextStream(path, std::move(folder), kUnknown);
+  }
   // No line is at fault yet.
   const auto named = [&path](Error error) {
     error.message = fmt::format("{}: {}", path, error.message);

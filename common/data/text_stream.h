@@ -1,8 +1,8 @@
 // Lines of a text file that may be compressed.
 //
 // Plain, gzip (RFC 1952, also several members) and Zstandard (RFC 8878, also several frames) are
-// told apart by their first bytes, never by the file's name. zlib and libzstd appear behind this
-// file only.
+// told apart by their first bytes, never by the file's name. A folder of documents has a line of
+// JSON for each (document_folder.cc). zlib and libzstd appear behind this file only.
 #pragma once
 
 #include <cstdint>
@@ -80,9 +80,17 @@ class TextStream {
   Error BadLine(std::string_view what) const;
 
   // A stream of decoded bytes; an implementation detail.
-  class Decoder;
+  class Decoder {
+   public:
+    virtual ~Decoder() = default;
+    // Writes up to `size` > 0 bytes and returns how many; 0 at the intact end of the text.
+    virtual Result<size_t> Read(char* out, size_t size) = 0;
+  };
 
  private:
+  // Of document_folder.cc; null: the path is no folder of documents.
+  static std::unique_ptr<Decoder> DecoderOfFolder(const std::string& path);
+
   TextStream(std::string name, std::unique_ptr<Decoder> decoder, uint64_t most_bytes);
 
   std::optional<std::string_view> TakePart();

@@ -49,6 +49,10 @@ std::string Model::LabelName(uint32_t label) const {
   return info_.label_names.empty() ? std::to_string(label) : info_.label_names[label];
 }
 
+const std::vector<std::string>* Model::label_uris() const {
+  return preprocessor_ == nullptr ? nullptr : preprocessor_->label_uris();
+}
+
 std::optional<uint32_t> Model::LabelId(const std::string& name) const {
   if (preprocessor_ != nullptr) return preprocessor_->LabelId(name);
   const auto name_of = [this](uint32_t label) -> const std::string& {

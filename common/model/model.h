@@ -99,6 +99,8 @@ class Model {
   const DenseWeights* dense() const { return dense_.get(); }
   // A label's name, or its number.
   std::string LabelName(uint32_t label) const;
+  // The identifiers in the vocabulary, by label id; null without a vocabulary.
+  const std::vector<std::string>* label_uris() const;
   // The inverse, also by number where there are names besides those of text; nullopt: the model has
   // no such label.
   std::optional<uint32_t> LabelId(const std::string& name) const;

@@ -49,7 +49,7 @@ std::vector<uint32_t> SamplesOfLabels(const Dataset& data) {
 uint64_t CountSpare(const Dataset& data) {
   const std::vector<uint32_t> samples = SamplesOfLabels(data);
   uint64_t spare = 0;
-  for (size_t i = 0; i < data.size(); ++i) {
+  for (size_t i = 0; i < data.records(); ++i) {
     const auto labels = data[i].labels;
     const bool needed = std::ranges::any_of(labels, [&](uint32_t l) { return samples[l] == 1; });
     if (!labels.empty() && !needed) ++spare;
@@ -106,8 +106,8 @@ HeldOutSamples ChooseHeldOut(const Dataset& data, const Config& config) {
   const uint32_t wanted = config.train.heldout.value_or(0);
   if (wanted == 0) return {};
   std::vector<std::pair<uint64_t, uint32_t>> hashes;  // with the samples' numbers
-  hashes.reserve(data.size());
-  for (uint32_t i = 0; i < data.size(); ++i) {
+  hashes.reserve(data.records());
+  for (uint32_t i = 0; i < data.records(); ++i) {
     hashes.emplace_back(HashOf(data[i], config), i);
   }
   std::ranges::sort(hashes);
@@ -138,7 +138,7 @@ Result<std::vector<uint32_t>> HoldOut(const Dataset& data, Config* config, std::
   const bool derives = !train.heldout;
   const bool none = !train.dev.empty() || data.drawn() != nullptr;
   if (none || train.heldout == 0u) return std::vector<uint32_t>();
-  if (derives) train.heldout = DerivedHeldOut(data.size(), CountSpare(data));
+  if (derives) train.heldout = DerivedHeldOut(data.records(), CountSpare(data));
   auto [chosen, contents] = ChooseHeldOut(data, *config);
   if (derives && contents < kLeastHeldOut) {
     *note = fmt::format(

@@ -29,7 +29,8 @@ struct HeldOutSamples {
 // content is the features and their values; where feature i and label i are the same thing
 // (train.exclude_own_features), the features and labels together, since such files have a user's
 // things several times, each time divided into features and labels in another way. Each label keeps
-// at least one sample that is trained. REQUIRES that the samples are stored.
+// at least one sample that is trained, which may be its name; no name is held out. REQUIRES that
+// the samples are stored.
 HeldOutSamples ChooseHeldOut(const Dataset& data, const Config& config);
 
 // Chooses the held-out samples of a run, and sets train.heldout if it is auto and there are some.

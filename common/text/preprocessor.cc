@@ -4,13 +4,14 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <functional>
 #include <iterator>
 #include <utility>
 
 #include "common/base/plural.h"
 #include "common/base/random.h"
 #include "common/config/stored_config.h"
+#include "common/data/text_stream.h"
 #include "common/text/format_1.h"
 #include "common/text/hashed_terms.h"
 #include "common/text/records/line_blocks.h"
@@ -35,32 +36,47 @@ class BlockCounter {
  public:
   // `hashed`: takes the counts of terms; null: the blocks have them.
   BlockCounter(const TextConfig& config, HashedCounts* hashed)
-      : hash_bits_(config.hash_bits), hashed_(hashed), extractor_(config) {}
+      : hash_bits_(config.hash_bits),
+        min_samples_(config.min_samples),
+        hashed_(hashed),
+        extractor_(config) {}
 
   BlockCounts Count(const RecordFile& file, const LineBlock& block) {
     BlockCounts counts;
-    ForEachRecord(file, block, &counts.unreadable, [&](const Record& record) {
-      ++counts.samples;
-      for (const std::string& label : record.labels) ++counts.labels[label];
-      const std::span<const uint64_t> terms = extractor_.TermsOf(record);
-      if (hashed_ != nullptr) {
-        CountIds(terms);
-      } else {
-        CountTerms(terms, &counts.terms);
-      }
-    });
+    ForEachRecord(file, block, &counts.unreadable,
+                  [&](const Record& record) { CountRecord(record, 1, &counts); });
+    return counts;
+  }
+  // Of labels: each is a sample (NameRecord()). No word of a name is too rare: without its words a
+  // label that has no other sample cannot be learned.
+  BlockCounts Count(std::span<const std::string> names) {
+    BlockCounts counts;
+    for (const std::string& name : names) CountRecord(NameRecord(name), min_samples_, &counts);
     return counts;
   }
 
  private:
-  void CountTerms(std::span<const uint64_t> terms, TermTable* counts) {
+  // `times`: each word counts so many times.
+  void CountRecord(const Record& record, uint32_t times, BlockCounts* counts) {
+    ++counts->samples;
+    for (const std::string& label : record.labels) ++counts->labels[label];
+    const std::span<const uint64_t> terms = extractor_.TermsOf(record);
+    if (hashed_ != nullptr) {
+      CountIds(terms);
+    } else {
+      CountTerms(terms, times, &counts->terms);
+    }
+  }
+
+  void CountTerms(std::span<const uint64_t> terms, uint32_t times, TermTable* counts) {
     order_.resize(terms.size());
     for (uint32_t t = 0; t < order_.size(); ++t) order_[t] = t;
     std::ranges::sort(order_, {}, [&](uint32_t t) { return terms[t]; });
     for (size_t at = 0; at < order_.size(); ++at) {
       const uint64_t hash = terms[order_[at]];
       if (at > 0 && terms[order_[at - 1]] == hash) continue;
-      counts->Add(hash, extractor_.BlockOf(order_[at]), 1,
+      const TermBlock block = extractor_.BlockOf(order_[at]);
+      counts->Add(hash, block, block == TermBlock::kWords ? times : 1,
                   [&] { return extractor_.NameOf(order_[at]); });
     }
   }
@@ -74,6 +90,7 @@ class BlockCounter {
   }
 
   uint32_t hash_bits_;
+  uint32_t min_samples_;
   HashedCounts* hashed_;
   TermExtractor extractor_;
   std::vector<uint32_t> order_;  // of a sample's terms, by hash; or their ids
@@ -94,6 +111,36 @@ std::vector<std::string> ByFrequency(const std::unordered_map<std::string, uint6
   return names;
 }
 
+// The vocabulary with the concept of most samples first. An error if no label is a concept.
+Result<Vocabulary> ByFrequency(const std::string& path,
+                               const std::unordered_map<std::string, uint64_t>& labels,
+                               const Vocabulary& vocabulary) {
+  std::vector<uint64_t> counts(vocabulary.size());
+  bool any = false;
+  for (const auto& [name, count] : labels) {
+    const std::optional<uint32_t> found = vocabulary.Find(name);
+    if (found) counts[*found] += count;
+    any |= found.has_value();
+  }
+  if (!any) {
+    const std::string& first = std::ranges::min_element(labels)->first;
+    return BadInput(fmt::format(
+        "{}: no label is in the vocabulary, which has identifiers as {} and names as {}; a label "
+        "of the file is {} (labels.vocabulary)",
+        path, Quoted(vocabulary.id(0)), Quoted(vocabulary.Label(0)), Quoted(first)));
+  }
+  std::vector<uint32_t> order(vocabulary.size());
+  for (uint32_t c = 0; c < order.size(); ++c) order[c] = c;
+  std::ranges::stable_sort(order, std::greater<>(), [&](uint32_t c) { return counts[c]; });
+  return vocabulary.Reordered(order);
+}
+
+std::vector<std::string> LabelsOf(const Vocabulary& vocabulary) {
+  std::vector<std::string> labels;
+  for (uint32_t c = 0; c < vocabulary.size(); ++c) labels.emplace_back(vocabulary.Label(c));
+  return labels;
+}
+
 // What a file of records has.
 struct FileCounts {
   TermCounts terms{kMostCountedTerms};
@@ -105,14 +152,11 @@ struct FileCounts {
 
 // The file is read again to encode it.
 Status CheckReadTwice(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored) && std::filesystem::exists(path, ignored)) {
-    return BadInput(
-        fmt::format("{}: text is read twice; write it to a file and name that, or give it to "
-                    "dslide train by train.data=-",
-                    path));
-  }
-  return {};
+  if (!IsReadOnce(path)) return {};
+  return BadInput(
+      fmt::format("{}: text is read twice; write it to a file and name that, or give it to "
+                  "dslide train by train.data=-",
+                  path));
 }
 
 // The error of a file of records that has no label at all.
@@ -128,7 +172,9 @@ Error NoLabels(const std::string& path, const RecordRules& rules) {
           : ""));
 }
 
-Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, size_t threads) {
+// `names`: samples beside those of the file.
+Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, size_t threads,
+                             std::span<const std::string> names = {}) {
   DSLIDE_RETURN_IF_ERROR(CheckReadTwice(path));
   Result<RecordFile::Opened> opened = RecordFile::TryOpen(path, DataFormatOf(config));
   DSLIDE_RETURN_IF_ERROR(opened);
@@ -140,20 +186,28 @@ Result<FileCounts> CountFile(const std::string& path, const TextConfig& config, 
   std::vector<BlockCounter> counters;
   for (size_t t = 0; t < threads; ++t) counters.emplace_back(config, counts.hashed.get());
   UnreadableRecords unreadable;
+  const auto merge = [&](std::vector<BlockCounts>& blocks) {
+    std::vector<TermTable> tables;
+    for (BlockCounts& block : blocks) {
+      tables.push_back(std::move(block.terms));
+      counts.samples += block.samples;
+      unreadable.Append(block.unreadable);
+      for (const auto& [name, count] : block.labels) counts.labels[name] += count;
+    }
+    counts.terms.Merge(tables, threads);
+  };
   DSLIDE_RETURN_IF_ERROR(MapBlocks<BlockCounts>(
       file->stream(), threads,
       [&](size_t thread, const LineBlock& block) { return counters[thread].Count(*file, block); },
-      [&](std::vector<BlockCounts>& blocks) {
-        std::vector<TermTable> tables;
-        for (BlockCounts& block : blocks) {
-          tables.push_back(std::move(block.terms));
-          counts.samples += block.samples;
-          unreadable.Append(block.unreadable);
-          for (const auto& [name, count] : block.labels) counts.labels[name] += count;
-        }
-        counts.terms.Merge(tables, threads);
-      }));
+      merge));
   DSLIDE_RETURN_IF_ERROR(unreadable.Check());
+  constexpr size_t kNames = 10'000;
+  for (size_t begin = 0; begin < names.size(); begin += kNames) {
+    std::vector<BlockCounts> block;
+    block.push_back(
+        counters[0].Count(names.subspan(begin, std::min(kNames, names.size() - begin))));
+    merge(block);
+  }
   if (counts.labels.empty()) return NoLabels(path, file->rules());
   return counts;
 }
@@ -211,7 +265,8 @@ uint64_t StemChecksum(const TextConfig& config, const std::vector<std::string>& 
   return checksum;
 }
 
-uint32_t FormatOf(const TextConfig& config) {
+uint32_t FormatOf(const TextConfig& config, const Vocabulary& vocabulary) {
+  if (!vocabulary.empty()) return 4;
   if (IsOfTokens(config)) return 3;
   const TextConfig format_1;
   const bool is_1 = config.stem == format_1.stem && config.chars == format_1.chars &&
@@ -225,8 +280,8 @@ void EraseKey(std::string_view key, std::string* text) {
   if (line != std::string::npos) text->erase(line, text->find('\n', line + 1) - line);
 }
 
-// Format 3: the section [text]. Format 2: without the keys that it lacks. Format 1: without further
-// keys, between other sections.
+// Formats 3 and 4: the section [text]. Format 2: without the keys that it lacks. Format 1: without
+// further keys, between other sections.
 std::string StoredConfig(const TextConfig& text_config, uint32_t format) {
   Config config;
   config.text = text_config;
@@ -234,7 +289,7 @@ std::string StoredConfig(const TextConfig& text_config, uint32_t format) {
   const size_t begin = all.find("[text]\n");
   std::string text = all.substr(begin, all.find("\n\n", begin) + 1 - begin);
   EraseKey("fields", &text);  // changes how a file is read, but not the samples of a model
-  if (format == 3) return text;
+  if (format >= 3) return text;
   for (const char* key : {"format", "window", "min_count", "subsample", "decay"}) {
     EraseKey(key, &text);
   }
@@ -275,6 +330,22 @@ bool Unpack(const flatbuffers::Vector<uint8_t>* bytes, const flatbuffers::Vector
   return true;
 }
 
+// The vocabulary of a file of format 4; nullopt: damaged.
+std::optional<Vocabulary> ReadConcepts(const wire::Preprocessor& stored,
+                                       std::vector<std::string> ids) {
+  std::vector<std::string> names;
+  if (ids.empty() || stored.concept_owners() == nullptr ||
+      !Unpack(stored.concept_names(), stored.concept_name_ends(), &names)) {
+    return std::nullopt;
+  }
+  std::vector<uint32_t> owners(stored.concept_owners()->begin(), stored.concept_owners()->end());
+  if (owners.size() != names.size() || !std::ranges::is_sorted(owners) ||
+      (!owners.empty() && owners.back() >= ids.size())) {
+    return std::nullopt;
+  }
+  return Vocabulary(std::move(ids), std::move(names), std::move(owners));
+}
+
 // Returns false for an unknown format of records.
 bool ReadDataFormat(const wire::Preprocessor& stored, TextConfig* text) {
   if (stored.data_fields() != nullptr) text->fields = stored.data_fields()->str();
@@ -292,6 +363,8 @@ Error NoLabelLeft(const std::string& path, uint32_t min_label_samples) {
                               Plural(min_label_samples, "sample")));
 }
 
+Record NameRecord(const std::string& name) { return {{name, name}, {}}; }
+
 Preprocessor::Preprocessor(Vectorizer vectorizer, std::vector<std::string> label_names)
     : vectorizer_(std::move(vectorizer)),
       label_names_(std::move(label_names)),
@@ -302,7 +375,14 @@ Preprocessor::Preprocessor(Vectorizer vectorizer, std::vector<std::string> label
   }
 }
 
+Preprocessor::Preprocessor(Vectorizer vectorizer, Vocabulary vocabulary)
+    : Preprocessor(std::move(vectorizer), LabelsOf(vocabulary)) {
+  label_ids_.clear();
+  vocabulary_ = std::move(vocabulary);
+}
+
 std::optional<uint32_t> Preprocessor::LabelId(const std::string& name) const {
+  if (!vocabulary_.empty()) return vocabulary_.Find(name);
   const auto found = label_ids_.find(name);
   if (found == label_ids_.end()) return std::nullopt;
   return found->second;
@@ -364,7 +444,8 @@ Result<Preprocessor> Preprocessor::FitTokens(const std::string& path, const Text
 }
 
 Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig& config,
-                                       size_t threads, uint32_t min_label_samples) {
+                                       size_t threads, uint32_t min_label_samples,
+                                       const Vocabulary* vocabulary) {
   if (IsOfTokens(config)) return FitTokens(path, config, threads);
   if (config.hash_bits > 0 && config.max_features != TextConfig().max_features) {
     return BadInput(
@@ -372,7 +453,9 @@ Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig
                     "the two keys out",
                     config.max_features, config.hash_bits, uint64_t{1} << config.hash_bits));
   }
-  const Result<FileCounts> counts = CountFile(path, config, threads);
+  const Result<FileCounts> counts =
+      CountFile(path, config, threads,
+                vocabulary == nullptr ? std::span<const std::string>() : vocabulary->names());
   DSLIDE_RETURN_IF_ERROR(counts);
   TextConfig found = config;
   found.format = counts->format;
@@ -382,6 +465,11 @@ Result<Preprocessor> Preprocessor::Fit(const std::string& path, const TextConfig
         "{}: no word occurs in {} or more, and at most in a share of {} of them (text.min_samples, "
         "text.max_share)",
         path, Plural(config.min_samples, "sample"), config.max_share));
+  }
+  if (vocabulary != nullptr) {
+    Result<Vocabulary> ordered = ByFrequency(path, counts->labels, *vocabulary);
+    DSLIDE_RETURN_IF_ERROR(ordered);
+    return Preprocessor(std::move(vectorizer), *std::move(ordered));
   }
   std::vector<std::string> names = ByFrequency(counts->labels, min_label_samples);
   if (names.empty()) return NoLabelLeft(path, min_label_samples);
@@ -397,6 +485,9 @@ Result<Preprocessor> Preprocessor::Extend(const std::string& path, size_t thread
   Result<FileCounts> counts = CountFile(path, config, threads);
   DSLIDE_RETURN_IF_ERROR(counts);
   config.format = counts->format;
+  if (!vocabulary_.empty()) {
+    return Preprocessor(MakeVectorizer(config, *counts, &vectorizer_), Vocabulary(vocabulary_));
+  }
   std::erase_if(counts->labels, [&](const auto& label) { return LabelId(label.first); });
   std::vector<std::string> labels = label_names_;
   std::ranges::move(ByFrequency(counts->labels, min_label_samples), std::back_inserter(labels));
@@ -406,10 +497,11 @@ Result<Preprocessor> Preprocessor::Extend(const std::string& path, size_t thread
 std::string Preprocessor::ToBytes() const {
   const Vectorizer::Vocabulary& vocabulary = vectorizer_.vocabulary();
   const Packed features = Pack(vocabulary.names);
-  const Packed labels = Pack(label_names_);
+  const Packed labels = Pack(vocabulary_.empty() ? label_names_ : vocabulary_.ids());
+  const Packed names = Pack(vocabulary_.names());
   std::vector<uint8_t> blocks;
   for (const TermBlock block : vocabulary.blocks) blocks.push_back(static_cast<uint8_t>(block));
-  const uint32_t format = FormatOf(vectorizer_.config());
+  const uint32_t format = FormatOf(vectorizer_.config(), vocabulary_);
   const std::vector<uint8_t>& codes = vectorizer_.codes();
   const TextConfig& config = vectorizer_.config();
   const bool tells_format = RecordFormatOf(config.format).has_value();
@@ -422,7 +514,9 @@ std::string Preprocessor::ToBytes() const {
                    &features.ends, &labels.bytes, &labels.ends, codes.empty() ? nullptr : &codes,
                    StemChecksum(vectorizer_.config(), vocabulary.names, label_names_),
                    tells_format ? data_format.c_str() : nullptr,
-                   config.fields.empty() ? nullptr : config.fields.c_str()));
+                   config.fields.empty() ? nullptr : config.fields.c_str(),
+                   format < 4 ? nullptr : &names.bytes, format < 4 ? nullptr : &names.ends,
+                   format < 4 ? nullptr : &vocabulary_.owners()));
   return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
 }
 
@@ -458,6 +552,17 @@ Result<Preprocessor> Preprocessor::FromBytes(const std::string& bytes, const std
       vocabulary.blocks.size() != size) {
     return damaged();
   }
+  std::optional<Vocabulary> concepts;
+  if (stored.format() >= 4) {
+    std::optional<Vocabulary> read = ReadConcepts(stored, std::move(labels));
+    if (!read) return damaged();
+    labels = LabelsOf(*read);
+    concepts = std::move(read);
+  }
+  const auto make = [&](Vectorizer vectorizer) {
+    if (concepts) return Preprocessor(std::move(vectorizer), *std::move(concepts));
+    return Preprocessor(std::move(vectorizer), std::move(labels));
+  };
   Result<Config> config = ParseStoredConfig(stored.config()->string_view(), path);
   DSLIDE_RETURN_IF_ERROR(config);
   if (!ReadDataFormat(stored, &config->text)) return damaged();
@@ -471,10 +576,10 @@ Result<Preprocessor> Preprocessor::FromBytes(const std::string& bytes, const std
   if (config->text.hash_bits > 0) {
     if (size > 0 || hashed != size_t{1} << config->text.hash_bits) return damaged();
     std::vector<uint8_t> codes(stored.feature_codes()->begin(), stored.feature_codes()->end());
-    return Preprocessor(Vectorizer(config->text, std::move(codes)), std::move(labels));
+    return make(Vectorizer(config->text, std::move(codes)));
   }
   if (hashed > 0) return damaged();
-  return Preprocessor(Vectorizer(config->text, std::move(vocabulary)), std::move(labels));
+  return make(Vectorizer(config->text, std::move(vocabulary)));
 }
 
 Preprocessor::Encoder::Encoder(const Preprocessor& preprocessor)
@@ -500,6 +605,7 @@ SampleView Preprocessor::Encoder::Encode(const Record& record) {
     labels_.push_back(known ? *known : preprocessor_.UnknownLabel(name));
   }
   std::ranges::sort(labels_);
+  labels_.erase(std::ranges::unique(labels_).begin(), labels_.end());  // an identifier and its name
   if (breaker_) {
     EncodeTokens(record);
     return {labels_, scratch_.features, scratch_.values};

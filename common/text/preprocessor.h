@@ -18,29 +18,40 @@
 #include "common/text/records/record.h"
 #include "common/text/tokens.h"
 #include "common/text/vectorizer.h"
+#include "common/text/vocabulary/vocabulary.h"
 
 namespace dslide {
 
 // The newest format of the file. Format 1 has no text.stem, text.chars and text.hash_bits. A file
 // is of format 2 if it has one of them, and of format 3 if it has words or sessions (text.format),
-// so that an earlier program refuses that one alone.
-constexpr uint32_t kPreprocessorFormat = 3;
+// so that an earlier program refuses that one alone. A file of format 4 has a vocabulary.
+constexpr uint32_t kPreprocessorFormat = 4;
 
 // The error of a training file of which train.min_label_samples leaves no label.
 Error NoLabelLeft(const std::string& path, uint32_t min_label_samples);
+
+// The sample that a name of a label is: the name as title and text.
+Record NameRecord(const std::string& name);
 
 // Immutable; any number of threads may use it.
 class Preprocessor {
  public:
   Preprocessor(Vectorizer vectorizer, std::vector<std::string> label_names);
+  // Label i is concept i.
+  Preprocessor(Vectorizer vectorizer, Vocabulary vocabulary);
 
   // Reads a file of records; the result's config() has its format. Memory is bounded except for
   // the names of labels; with text.hash_bits it is 4 bytes a feature. The result depends
   // on the file and the configuration, not on the number of threads. Labels have ids by falling
   // frequency; those of fewer than `min_label_samples` samples are left out. Errors are kBadInput
   // and name the file and the line, or the keys that exclude each other.
+  //
+  // With a `vocabulary` the labels are its concepts, and the file's labels are identifiers or names
+  // of them. Those that it lacks are unknown; if it lacks all, that is an error. Its names count as
+  // samples (NameRecord()).
   static Result<Preprocessor> Fit(const std::string& path, const TextConfig& config, size_t threads,
-                                  uint32_t min_label_samples = 1);
+                                  uint32_t min_label_samples = 1,
+                                  const Vocabulary* vocabulary = nullptr);
 
   // Returns a preprocessor that has the features and labels of this one, and new ones from a file.
   // REQUIRES records. Existing features and labels keep their ids, and features their weights. New
@@ -58,14 +69,21 @@ class Preprocessor {
 
   const TextConfig& config() const { return vectorizer_.config(); }
   const Vectorizer& vectorizer() const { return vectorizer_; }
+  // For people; with a vocabulary labels may have the same name.
   const std::vector<std::string>& label_names() const { return label_names_; }
+  // What the labels are called; empty: the model was trained without a vocabulary.
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  // By label id; null: without a vocabulary names are the only identifiers.
+  const std::vector<std::string>* label_uris() const {
+    return vocabulary_.empty() ? nullptr : &vocabulary_.ids();
+  }
   uint32_t num_features() const { return vectorizer_.size(); }
   uint32_t num_labels() const { return static_cast<uint32_t>(label_names_.size()); }
 
   // Of words and sessions: the id of a token, as feature and as label; nullopt: it is left out.
   std::optional<uint32_t> TokenId(std::string_view token) const;
 
-  // The id of a label of the model; nullopt: the model lacks it.
+  // The id of a label of the model by its name, or identifier; nullopt: the model lacks it.
   std::optional<uint32_t> LabelId(const std::string& name) const;
   // The labels whose name is one word, of samples that have that word's feature: the items of a
   // session that are in it already. `features`: ascending.
@@ -104,6 +122,7 @@ class Preprocessor {
   Vectorizer vectorizer_;
   std::vector<std::string> label_names_;
   std::unordered_map<std::string_view, uint32_t> label_ids_;  // views into label_names_
+  Vocabulary vocabulary_;                                     // in place of label_ids_
   struct UnknownLabels {
     Mutex mutex;
     std::unordered_map<std::string, uint32_t> ids DSLIDE_GUARDED_BY(mutex);

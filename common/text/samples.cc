@@ -265,6 +265,44 @@ void LeaveOutLabels(const std::string& path, uint32_t min_label_samples, const K
                   entries - loaded->data.num_label_entries(), entries));
 }
 
+// Leaves out the labels that the vocabulary lacks, and notes how many.
+void LeaveOutUnknown(const std::string& path, TrainingSamples* loaded) {
+  const uint32_t known = loaded->preprocessor->num_labels();
+  std::string example;
+  uint64_t labels = 0;
+  for (const LabelCount& c : CountLabels(loaded->data)) {
+    if (c.label < known) continue;
+    if (++labels == 1) example = loaded->preprocessor->LabelName(c.label);
+  }
+  if (labels == 0) return;
+  const uint64_t entries = loaded->data.num_label_entries();
+  loaded->data.KeepLabels([&](uint32_t id) { return id < known; });
+  loaded->notes.push_back(fmt::format(
+      "warning: {}: {} that the vocabulary lacks left out, as {}, with {} of {} label entries",
+      path, Plural(labels, "label"), Quoted(example), entries - loaded->data.num_label_entries(),
+      entries));
+}
+
+// Adds a sample for each name of a label.
+void AddNames(float weight, TrainingSamples* loaded) {
+  if (weight == 0) return;
+  const Vocabulary& vocabulary = loaded->preprocessor->vocabulary();
+  Preprocessor::Encoder encoder(*loaded->preprocessor);
+  size_t count = 0;
+  for (size_t n = 0; n < vocabulary.names().size(); ++n) {
+    const std::string& name = vocabulary.names()[n];
+    SampleView sample = encoder.Encode(NameRecord(name));
+    if (sample.features.empty()) continue;
+    sample.labels = {&vocabulary.owners()[n], 1};
+    sample.weight = weight;
+    loaded->data.Add(sample);
+    ++count;
+  }
+  loaded->data.SetNames(count);
+  loaded->notes.push_back(fmt::format("{} of {} are samples, too (labels.name_weight)",
+                                      Plural(count, "name"), Plural(vocabulary.size(), "label")));
+}
+
 Result<TrainingSamples> LoadTrainingNumbers(const std::string& path, NumberFile file,
                                             uint32_t min_label_samples, int64_t start_ms) {
   Result<Dataset> data = ReadNumbers(&file, std::nullopt);
@@ -301,8 +339,8 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
   TrainingSamples loaded;
   loaded.preprocessor = input.known;
   if (loaded.preprocessor == nullptr) {
-    Result<Preprocessor> fitted =
-        Preprocessor::Fit(path, input.text, CoresOfThisMachine(), input.min_label_samples);
+    Result<Preprocessor> fitted = Preprocessor::Fit(path, input.text, CoresOfThisMachine(),
+                                                    input.min_label_samples, input.vocabulary);
     DSLIDE_RETURN_IF_ERROR(fitted);
     loaded.preprocessor = std::make_shared<const Preprocessor>(*std::move(fitted));
   }
@@ -315,7 +353,10 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
   loaded.data = std::move(encoded->samples);
   loaded.inverse_propensities = InversePropensities(loaded.data);
   loaded.description = Described(path, NameOf(format), loaded.data, start_ms);
-  if (input.min_label_samples <= 1) {
+  if (!loaded.preprocessor->vocabulary().empty()) {
+    LeaveOutUnknown(path, &loaded);
+    AddNames(input.name_weight, &loaded);
+  } else if (input.min_label_samples <= 1) {
     // A run that goes on compares the samples with those that it began with.
     if (input.known == nullptr) DSLIDE_RETURN_IF_ERROR(CheckLabelsKnown(path, loaded.data));
   } else {  // the preprocessor knows the labels that stay

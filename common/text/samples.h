@@ -36,7 +36,9 @@ struct TrainingSamples {
 struct TrainingInput {
   TextConfig text;
   uint32_t min_label_samples = 1;
-  std::shared_ptr<const Preprocessor> known;  // of a run that goes on; null: one is fitted
+  std::shared_ptr<const Preprocessor> known = {};  // of a run that goes on; null: one is fitted
+  const Vocabulary* vocabulary = nullptr;          // of a run that begins; null: none
+  float name_weight = 0;                           // LabelsConfig::name_weight
 };
 
 // An error (kBadInput) that names a sample with a value above kMostFeatureValue after division by

@@ -21,7 +21,7 @@ std::vector<LabelCount> CountLabels(const Dataset& train, std::span<const uint32
   std::vector<uint32_t> labels;
   labels.reserve(train.num_label_entries());
   auto skipped = without.begin();
-  for (size_t i = 0; i < train.size(); ++i) {
+  for (size_t i = 0; i < train.records(); ++i) {
     if (skipped != without.end() && *skipped == i) {
       ++skipped;
       continue;

@@ -18,7 +18,8 @@ struct LabelCount {
 };
 
 // The labels that occur, ascending. Takes memory for all labels of all samples. Of samples that are
-// drawn it counts tokens. `without`: numbers of samples, ascending, that are not counted.
+// drawn it counts tokens. Names do not count. `without`: numbers of samples, ascending, that are
+// not counted.
 std::vector<LabelCount> CountLabels(const Dataset& train, std::span<const uint32_t> without = {});
 
 enum class Band : uint8_t { kHead, kMiddle, kTail };

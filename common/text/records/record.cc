@@ -27,12 +27,24 @@ using Json = nlohmann::json;
 constexpr std::string_view kFastTextLabel = "__label__";
 constexpr std::string_view kBlanks = " \t\r";
 
+// The identifier of {"uri": ..., "label": ...}, else the name; nullptr: it is no such object.
+const Json* NameOf(const Json& label) {
+  if (!label.is_object()) return nullptr;
+  for (const char* key : {"uri", "label"}) {
+    const auto found = label.find(key);
+    if (found != label.end() && found->is_string()) return &*found;
+  }
+  return nullptr;
+}
+
 Status TakeLabel(const Json& label, LabelTaker* taker) {
   if (label.is_null()) return {};
   if (label.is_string()) {
     taker->Take(label.get_ref<const std::string&>());
   } else if (label.is_number_integer()) {
     taker->Take(label.dump());
+  } else if (const Json* name = NameOf(label); name != nullptr) {
+    taker->Take(name->get_ref<const std::string&>());
   } else {
     return BadInput(fmt::format("a label is {}, not a name or a whole number",
                                 label.is_number() ? "a fraction" : label.type_name()));
@@ -146,7 +158,9 @@ Result<Record> ParseJson(std::string_view line, const FieldNames& names) {
     if (!title->is_string()) return BadInput(fmt::format("\"{}\" is not a string", names.title));
     record.fields.insert(record.fields.begin(), title->get<std::string>());
   }
-  if (const Json* labels = Find(json, names.labels)) {
+  const Json* labels = Find(json, names.labels);
+  if (labels == nullptr) labels = Find(json, "subjects");
+  if (labels != nullptr) {
     LabelTaker taker(&record, names.separator);
     DSLIDE_RETURN_IF_ERROR(TakeLabels(*labels, &taker));
   } else {
@@ -155,7 +169,9 @@ Result<Record> ParseJson(std::string_view line, const FieldNames& names) {
   if (const Json* weight = Find(json, names.weight)) {
     DSLIDE_RETURN_IF_ERROR(TakeWeight(*weight, names, &record));
   }
-  if (const Json* id = Find(json, names.id)) record.id = id->dump();
+  const Json* id = Find(json, names.id);
+  if (id == nullptr) id = Find(json, "document_id");
+  if (id != nullptr) record.id = id->dump();
   return record;
 }
 

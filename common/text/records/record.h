@@ -5,7 +5,9 @@
 //                missing. `labels` has names or numbers, which are names too; one may stand without
 //                a list. By an `id`, if there is one, predictions name the
 //                sample. A `weight` multiplies the sample's loss in training.
-//                Other keys are ignored, and so is a member that is null.
+//                Other keys are ignored, and so is a member that is null. As Annif has them,
+//                labels may be objects with "uri" or "label", and the keys "subjects" and
+//                "document_id".
 //   fastText     words __label__name words          anywhere in the line
 //   TSV          text TAB label [TAB label ...]     or text TAB <uri> <uri> ... (Annif)
 //   CSV          columns of a header                csv.h

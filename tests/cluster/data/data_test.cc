@@ -411,6 +411,7 @@ TEST_CASE("data: - is standard input and output") {
 
 TEST_CASE("data: wrong uses are named in one line and leave nothing") {
   DataRun run;
+  std::filesystem::create_directory(run.Path("folder"));
   const std::string a = run.Path("a.txt");
   Write(a, kNumbers);
   Write(run.Path("a.jsonl"), "{\"text\": \"a b\", \"labels\": [\"c\"]}\n");
@@ -436,7 +437,7 @@ TEST_CASE("data: wrong uses are named in one line and leave nothing") {
     };
     CAPTURE(command);
     refused(run.Path("absent"), run.Path("absent") + ": cannot open: No such file");
-    refused(run.Path(""), run.Path("") + ": is a directory");
+    refused(run.Path("folder"), run.Path("folder") + ": is a directory");
     refused(run.Path("empty.txt"), run.Path("empty.txt") + ": the file is empty");
     refused(run.Path("cut.txt"), run.Path("cut.txt") + ":3: the file ends after 1 sample");
     refused(run.Path("big.svm"), run.Path("big.svm") + ":2: feature id '4294967296' is out of");

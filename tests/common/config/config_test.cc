@@ -152,13 +152,22 @@ Config StreamConfig() {
   return c;
 }
 
+Config NamedLabelsConfig() {
+  Config c;
+  c.labels = {"vocabulary # 1.ttl", "de", 0.25f};
+  return c;
+}
+
 std::string LineOf(const Config& config, const ConfigKey& key) {
   return key.FullName() + "=" + key.field.format(config);
 }
 
 std::string UnusualLine(const ConfigKey& key) {
-  const std::string line = LineOf(UnusualConfig(), key);
-  return line == LineOf(Config{}, key) ? LineOf(StreamConfig(), key) : line;
+  const std::string usual = LineOf(Config{}, key);
+  for (const Config& config : {UnusualConfig(), StreamConfig()}) {
+    if (LineOf(config, key) != usual) return LineOf(config, key);
+  }
+  return LineOf(NamedLabelsConfig(), key);
 }
 
 // Replaces, inserts, removes or repeats a piece of `text`, with bytes that matter to INI files.
@@ -464,7 +473,7 @@ TEST_CASE("config: an error is one line, whatever the input") {
 }
 
 TEST_CASE("config: written and read again it is the same") {
-  for (const Config& config : {Config{}, UnusualConfig(), StreamConfig()}) {
+  for (const Config& config : {Config{}, UnusualConfig(), StreamConfig(), NamedLabelsConfig()}) {
     const std::string text = FormatConfig(config);
     const Result<Config> read = ParseStoredConfig(text, "config.ini");
     REQUIRE_MESSAGE(read.ok(), read.error().message);
@@ -484,12 +493,22 @@ TEST_CASE("config: what a stream cannot have is refused with the key") {
   for (const std::string with :
        {"text.format=words", "text.hash_bits=16", "model.hidden=64,32", "model.neurons=centroids",
         "model.active=lsh", "train.epochs=3", "train.decay=cosine", "train.min_label_samples=2",
-        "train.label_names=names.tsv", "train.exclude_own_features=true"}) {
+        "train.label_names=names.tsv", "train.exclude_own_features=true",
+        "labels.vocabulary=names.tsv"}) {
     const std::string message = ErrorOf("", {"train.open_vocabulary=true", with});
     CAPTURE(message);
     CHECK(message.find(with.substr(0, with.find('='))) != std::string::npos);
     CHECK(message.find("not with train.open_vocabulary") != std::string::npos);
   }
+}
+
+TEST_CASE("config: what a vocabulary cannot go with is refused with the key") {
+  const auto error = [](const char* with) {
+    return ErrorOf("", {"labels.vocabulary=names.tsv", with});
+  };
+  CHECK(error("text.format=words").find("labels.vocabulary") != std::string::npos);
+  CHECK(error("train.min_label_samples=2").find("train.min_label_samples") != std::string::npos);
+  CHECK(error("text.format=json") == "");
 }
 
 TEST_CASE("config: what members know of a stream does not depend on how far it has come") {
@@ -605,6 +624,7 @@ TEST_CASE("config: what a resumed run keeps") {
                                          "text.stem",
                                          "text.chars",
                                          "text.hash_bits",
+                                         "labels.name_weight",
                                          "cluster.slots",
                                          "cluster.input_slots"});
   Config now, then;

@@ -303,6 +303,26 @@ TEST_CASE("serve: as Annif's http back end asks") {
   CHECK(serve.Get("/v1/projects").json["projects"][0] == project);
 }
 
+TEST_CASE("serve: with a vocabulary a label has an identifier and a name") {
+  ServeFixture serve(WordModel(false, Vocabulary({"http://e.org/1", "http://e.org/2", "n:3", "n:4"},
+                                                 {"eins", "zwei", "duo", "drei"}, {0, 1, 1, 2})));
+  const auto suggested = serve.Post("/v1/projects/words/suggest", "text=two&limit=1",
+                                    "application/x-www-form-urlencoded");
+  CHECK(suggested.json["results"][0]["uri"] == "http://e.org/2");
+  CHECK(suggested.json["results"][0]["label"] == "zwei");
+  // Labels are asked for by identifier, name or synonym.
+  for (const char* only : {"https://e.org/2/", "zwei", "duo"}) {
+    const Json body = {{"text", "vier"}, {"allow", {only}}};
+    CAPTURE(only);
+    const auto ranked = serve.Post("/predict", body.dump());
+    REQUIRE(ranked.json["predictions"][0]["labels"].size() == 1);
+    CHECK(ranked.json["predictions"][0]["labels"][0]["uri"] == "http://e.org/2");
+    CHECK(ranked.json["predictions"][0]["labels"][0]["label"] == "zwei");
+  }
+  const auto nameless = serve.Post("/predict", R"({"text": "vier", "k": 1})");
+  CHECK(nameless.json["predictions"][0]["labels"][0]["label"] == "4");
+}
+
 TEST_CASE("serve: as the Open Inference Protocol asks") {
   ServeFixture serve;
   CHECK(serve.Get("/v2/health/live").status == 200);

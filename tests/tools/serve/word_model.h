@@ -12,8 +12,8 @@
 namespace dslide {
 
 // Feature i means label i: "one" label 0, "two" label 1 ... `forgotten`: a stream has forgotten
-// "two".
-inline std::shared_ptr<const Model> WordModel(bool forgotten = false) {
+// "two". With a vocabulary its concepts are the labels.
+inline std::shared_ptr<const Model> WordModel(bool forgotten = false, Vocabulary names = {}) {
   const std::vector<std::string> words = {"one", "two", "three", "vier"};
   Vectorizer::Vocabulary vocabulary;
   TextConfig text;
@@ -27,8 +27,12 @@ inline std::shared_ptr<const Model> WordModel(bool forgotten = false) {
     vocabulary.blocks.push_back(TermBlock::kWords);
     vocabulary.names.push_back(forgotten && word == "two" ? "" : word);
   }
-  auto preprocessor = std::make_shared<const Preprocessor>(
-      Vectorizer(text, vocabulary), std::vector<std::string>{"eins", "zwei", "drei", "größer"});
+  Vectorizer vectorizer(text, vocabulary);
+  auto preprocessor =
+      names.empty()
+          ? std::make_shared<const Preprocessor>(
+                std::move(vectorizer), std::vector<std::string>{"eins", "zwei", "drei", "größer"})
+          : std::make_shared<const Preprocessor>(std::move(vectorizer), std::move(names));
   ModelInfo info;
   info.config.model.features = info.config.model.labels = info.config.model.hidden = 4;
   info.samples = 7;

@@ -264,8 +264,8 @@ Status Evaluate(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(CheckOutputs({trained.data, trained.label_names}, OutputsOf(*task)));
   const bool json = task->ranking.json;
   const uint32_t top_k = task->ranking.top_k;
-  Result<PredictionFile> output =
-      PredictionFile::Create(task->ranking.output, {json, run->model().label_names()});
+  Result<PredictionFile> output = PredictionFile::Create(
+      task->ranking.output, {json, run->model().label_names(), run->model().label_uris()});
   DSLIDE_RETURN_IF_ERROR(output);
   Result<SampleFile> per_sample =
       SampleFile::Create(task->per_sample, top_k, NamerOf(run->model()));

@@ -58,7 +58,8 @@ Status Predict(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(run);
   const std::string& path = run->task().output;
   const PredictionFormat format = {run->task().json, run->model().label_names(),
-                                   run->task().probabilities, task->threshold};
+                                   run->model().label_uris(), run->task().probabilities,
+                                   task->threshold};
   Result<PredictionFile> output =
       path.empty() ? PredictionFile::StandardOutput(format) : PredictionFile::Create(path, format);
   DSLIDE_RETURN_IF_ERROR(output);

@@ -47,6 +47,10 @@ class Inference {
     if (preprocessor_ != nullptr) return &preprocessor_->label_names();
     return label_names_.empty() ? nullptr : &label_names_;
   }
+  // The identifiers in the vocabulary, by label id; null without a vocabulary.
+  const std::vector<std::string>* label_uris() const {
+    return preprocessor_ == nullptr ? nullptr : preprocessor_->label_uris();
+  }
 
   // The ways that it can be searched by, exact first.
   std::vector<Search> searches() const;

@@ -52,6 +52,12 @@ std::string PredictionFile::JsonLine(const RankedLabels& ranking, uint32_t begin
     line += format_.names == nullptr ? std::to_string(label)
                                      : nlohmann::json((*format_.names)[label]).dump();
   }
+  if (format_.uris != nullptr) {
+    line += "],\"uris\":[";
+    for (uint32_t e = begin; e < end; ++e) {
+      line += (e > begin ? "," : "") + nlohmann::json((*format_.uris)[ranking.best.ids[e]]).dump();
+    }
+  }
   line += "],\"scores\":" + Listed(ranking.best.scores, begin, end);
   if (format_.probabilities) {
     line += ",\"probabilities\":" + Listed(ranking.probabilities, begin, end);

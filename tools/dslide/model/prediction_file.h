@@ -1,7 +1,8 @@
 // Predictions on disk or standard output, one line a sample.
 //
 //   text   label:score label:score ...      best first; after a name comes a tab, not a space
-//   JSON   {"id":...,"labels":[...],"scores":[...]}    `id` if the sample has one
+//   JSON   {"id":...,"labels":[...],"uris":[...],"scores":[...]}
+//                                            `id` if the sample has one, `uris` with a vocabulary
 //
 // The line of a record that cannot be read says why: "cannot be read: FILE:LINE: ...", as JSON
 // {"error":"FILE:LINE: ...","labels":[],"scores":[]}.
@@ -26,6 +27,8 @@ struct PredictionFormat {
   bool json = false;
   // By id; null: labels are ids. Must outlive the file.
   const std::vector<std::string>* names = nullptr;
+  // Identifiers by id; null: the model has no vocabulary. Must outlive the file.
+  const std::vector<std::string>* uris = nullptr;
   bool probabilities = false;
   float threshold = 0;  // labels of a lower probability are left out
 };

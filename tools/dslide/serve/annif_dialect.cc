@@ -26,8 +26,11 @@ Json Results(const Model& model, const std::vector<PredictedLabel>& predicted) {
   Json results = Json::array();
   for (const PredictedLabel& p : predicted) {
     const std::string name = model.LabelName(p.label);
-    results.push_back(
-        {{"uri", name}, {"label", name}, {"notation", nullptr}, {"score", p.probability}});
+    const auto* uris = model.label_uris();
+    results.push_back({{"uri", uris == nullptr ? name : (*uris)[p.label]},
+                       {"label", name},
+                       {"notation", nullptr},
+                       {"score", p.probability}});
   }
   return results;
 }

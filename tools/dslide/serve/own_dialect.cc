@@ -157,9 +157,12 @@ class Own final : public Dialect {
       fmt::format_to(to, "\"labels\":[");
       const char* separator = "";
       for (const PredictedLabel& p : predictions[i]) {
-        fmt::format_to(to, "{}{{\"label\":{},\"id\":{},\"probability\":{:.6g},\"score\":{:.6g}}}",
-                       separator, Compact(model.LabelName(p.label)), p.label, p.probability,
-                       p.score);
+        fmt::format_to(to, "{}{{\"label\":{},", separator, Compact(model.LabelName(p.label)));
+        if (const auto* uris = model.label_uris(); uris != nullptr) {
+          fmt::format_to(to, "\"uri\":{},", Compact((*uris)[p.label]));
+        }
+        fmt::format_to(to, "\"id\":{},\"probability\":{:.6g},\"score\":{:.6g}}}", p.label,
+                       p.probability, p.score);
         separator = ",";
       }
       fmt::format_to(to, "]}}");

@@ -109,7 +109,8 @@ TEST_CASE("LIBSVM: bad lines are named") {
   CHECK(error("1 2:3\n1 qid:7 2:3\n") == at + "bad feature 'qid:7' (expected feature:value)");
   CHECK(error("").find("the file is empty") != std::string::npos);
   CHECK(error("only words\n").find("bad header 'only words'") != std::string::npos);
-  CHECK(ErrorOf(folder.path()).find("is a directory") != std::string::npos);
+  const Folder empty;
+  CHECK(ErrorOf(empty.path()).find("is a directory") != std::string::npos);
 }
 
 TEST_CASE("number files: a pair of matrices is two paths with a comma") {

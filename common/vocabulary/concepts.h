@@ -1,0 +1,43 @@
+// Concepts as the file of a vocabulary has them, with the names of all languages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/text/vocabulary/vocabulary.h"
+
+namespace dslide {
+
+// The kinds of names, in the order in which a concept has them.
+enum class NameKind : uint8_t { kPreferred, kSynonym, kHidden };
+
+struct TaggedName {
+  std::string text;
+  uint32_t language = 0;  // of Concepts::languages
+  NameKind kind = NameKind::kPreferred;
+};
+
+struct RawConcept {
+  std::string id;
+  std::vector<TaggedName> names;
+  bool is_deprecated = false;
+};
+
+struct Concepts {
+  static constexpr uint32_t kUntagged = 0;
+
+  std::vector<RawConcept> all;
+  std::vector<std::string> languages = {""};  // tags in lower case, as "en" or "en-gb"
+
+  // The number of a tag, in any case.
+  uint32_t LanguageOf(std::string tag);
+};
+
+// The vocabulary in one language: a BCP 47 tag as "de"; "": the one with most preferred names. A
+// concept's names are those of that language, else those without a language, else those of a
+// variant of it. Deprecated concepts are left out. *notes: lines for people on what was left out.
+Vocabulary InLanguage(Concepts concepts, const std::string& language,
+                      std::vector<std::string>* notes);
+
+}  // namespace dslide
