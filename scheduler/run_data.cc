@@ -102,6 +102,13 @@ Result<std::vector<std::string>> LabelNamesOf(const std::string& path, uint32_t 
 Status LoadTraining(const KnownModel& known, RunInputs* inputs, RunData* data) {
   const TrainConfig& files = inputs->config.train;
   const LabelsConfig& labels = inputs->config.labels;
+  if (!labels.vocabulary.empty() && known.preprocessor != nullptr &&
+      known.preprocessor->vocabulary().empty()) {
+    return BadInput(fmt::format(
+        "labels.vocabulary = {}: the run began without a vocabulary; leave it out, or begin a new "
+        "run",
+        labels.vocabulary));
+  }
   std::vector<std::string> notes;
   std::optional<Vocabulary> vocabulary;
   if (!labels.vocabulary.empty() && known.preprocessor == nullptr) {

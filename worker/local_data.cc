@@ -14,6 +14,12 @@ Status LocalData::Join(const Config& config, const JoinReply& reply) {
   in_use_ = false;
   order_.reset();
   if (file_ == nullptr) return {};
+  if (!config.labels.vocabulary.empty()) {
+    return BadInput(
+        fmt::format("{}: the run has a vocabulary (labels.vocabulary), which this "
+                    "machine does not read; leave --data out",
+                    file_->path));
+  }
   const auto differs = [&](const char* what, uint64_t here, uint64_t there) {
     return BadInput(
         fmt::format("{}: {}, but the run trains on {}; name the scheduler's "

@@ -30,7 +30,7 @@ Result<std::string> ReadText(const fs::path& path) {
   return text;
 }
 
-// Bytes that are not UTF-8 stay: who parses the line reports them.
+// Bytes that are not UTF-8 stay: the parser of the line reports them.
 std::string JsonString(std::string_view text) {
   std::string json = "\"";
   for (const char c : text) {
@@ -50,7 +50,7 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
 }
 
-// The labels of the lines of a file, as JSON. Of "<uri> TAB name" the URI counts.
+// The labels of the lines of a file, as JSON. The label of a line "<uri> TAB name" is the URI.
 std::string LabelList(std::string_view lines) {
   std::string json = "[";
   while (!lines.empty()) {
@@ -127,9 +127,11 @@ std::unique_ptr<TextStream::Decoder> TextStream::DecoderOfFolder(const std::stri
   for (auto file = fs::directory_iterator(path, error); !error && file != fs::end(file);
        file.increment(error)) {
     const fs::path extension = file->path().extension();
-    if (extension == ".txt" || extension == ".json") documents.push_back(file->path());
+    const bool is_one = extension == ".txt" || extension == ".json";
+    std::error_code ignored;
+    if (is_one && file->is_regular_file(ignored)) documents.push_back(file->path());
   }
-  if (documents.empty()) return nullptr;
+  if (error || documents.empty()) return nullptr;
   std::ranges::sort(documents);
   return std::make_unique<FolderDecoder>(std::move(documents));
 }

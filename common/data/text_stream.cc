@@ -266,10 +266,14 @@ TextStream::TextStream(TextStream&&) noexcept = default;
 TextStream& TextStream::operator=(TextStream&&) noexcept = default;
 TextStream::~TextStream() = default;
 
-Result<TextStream> TextStream::Open(const std::string& path) {
+Result<TextStream> TextStream::OpenRecords(const std::string& path) {
   if (std::unique_ptr<Decoder> folder = DecoderOfFolder(path)) {
     return TextStream(path, std::move(folder), kUnknown);
   }
+  return Open(path);
+}
+
+Result<TextStream> TextStream::Open(const std::string& path) {
   // No line is at fault yet.
   const auto named = [&path](Error error) {
     error.message = fmt::format("{}: {}", path, error.message);

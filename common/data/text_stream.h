@@ -1,8 +1,8 @@
 // Lines of a text file that may be compressed.
 //
 // Plain, gzip (RFC 1952, also several members) and Zstandard (RFC 8878, also several frames) are
-// told apart by their first bytes, never by the file's name. A folder of documents has a line of
-// JSON for each (document_folder.cc). zlib and libzstd appear behind this file only.
+// told apart by their first bytes, never by the file's name. zlib and libzstd appear behind this
+// file only.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,8 @@ bool IsReadOnce(const std::string& path);
 class TextStream {
  public:
   static Result<TextStream> Open(const std::string& path);
+  // The same, or the documents of a folder (document_folder.cc), a line of JSON each.
+  static Result<TextStream> OpenRecords(const std::string& path);
 
   // Reads `bytes` as if they were the contents of a file called `name`.
   static Result<TextStream> FromMemory(std::string name, std::string bytes);

@@ -24,6 +24,9 @@ namespace {
 // Terms that are counted at once: 48 bytes and a name each.
 constexpr size_t kMostCountedTerms = size_t{16} << 20;
 
+// A name's word counts at most so many times, where text.min_samples is higher.
+constexpr uint32_t kMostNameCounts = 100;
+
 // What one block of samples adds to the counts.
 struct BlockCounts {
   TermTable terms;
@@ -37,7 +40,7 @@ class BlockCounter {
   // `hashed`: takes the counts of terms; null: the blocks have them.
   BlockCounter(const TextConfig& config, HashedCounts* hashed)
       : hash_bits_(config.hash_bits),
-        min_samples_(config.min_samples),
+        min_samples_(std::min(config.min_samples, kMostNameCounts)),
         hashed_(hashed),
         extractor_(config) {}
 
@@ -47,8 +50,8 @@ class BlockCounter {
                   [&](const Record& record) { CountRecord(record, 1, &counts); });
     return counts;
   }
-  // Of labels: each is a sample (NameRecord()). No word of a name is too rare: without its words a
-  // label that has no other sample cannot be learned.
+  // Counts names of labels as samples (NameRecord()). No word of a name is too rare: without its
+  // words a label that has no other sample cannot be learned.
   BlockCounts Count(std::span<const std::string> names) {
     BlockCounts counts;
     for (const std::string& name : names) CountRecord(NameRecord(name), min_samples_, &counts);

@@ -265,8 +265,8 @@ void LeaveOutLabels(const std::string& path, uint32_t min_label_samples, const K
                   entries - loaded->data.num_label_entries(), entries));
 }
 
-// Leaves out the labels that the vocabulary lacks, and notes how many.
-void LeaveOutUnknown(const std::string& path, TrainingSamples* loaded) {
+// Leaves out the labels that the vocabulary lacks, and notes how many. An error if it lacks all.
+Status LeaveOutUnknown(const std::string& path, TrainingSamples* loaded) {
   const uint32_t known = loaded->preprocessor->num_labels();
   std::string example;
   uint64_t labels = 0;
@@ -274,13 +274,18 @@ void LeaveOutUnknown(const std::string& path, TrainingSamples* loaded) {
     if (c.label < known) continue;
     if (++labels == 1) example = loaded->preprocessor->LabelName(c.label);
   }
-  if (labels == 0) return;
+  if (labels == 0) return {};
   const uint64_t entries = loaded->data.num_label_entries();
   loaded->data.KeepLabels([&](uint32_t id) { return id < known; });
+  if (loaded->data.num_label_entries() == 0) {
+    return BadInput(fmt::format("{}: the vocabulary of the model lacks all labels, as {}", path,
+                                Quoted(example)));
+  }
   loaded->notes.push_back(fmt::format(
       "warning: {}: {} that the vocabulary lacks left out, as {}, with {} of {} label entries",
       path, Plural(labels, "label"), Quoted(example), entries - loaded->data.num_label_entries(),
       entries));
+  return {};
 }
 
 // Adds a sample for each name of a label.
@@ -299,7 +304,7 @@ void AddNames(float weight, TrainingSamples* loaded) {
     ++count;
   }
   loaded->data.SetNames(count);
-  loaded->notes.push_back(fmt::format("{} of {} are samples, too (labels.name_weight)",
+  loaded->notes.push_back(fmt::format("{} of {} are training samples, too (labels.name_weight)",
                                       Plural(count, "name"), Plural(vocabulary.size(), "label")));
 }
 
@@ -354,7 +359,7 @@ Result<TrainingSamples> LoadTrainingRecords(const std::string& path, RecordForma
   loaded.inverse_propensities = InversePropensities(loaded.data);
   loaded.description = Described(path, NameOf(format), loaded.data, start_ms);
   if (!loaded.preprocessor->vocabulary().empty()) {
-    LeaveOutUnknown(path, &loaded);
+    DSLIDE_RETURN_IF_ERROR(LeaveOutUnknown(path, &loaded));
     AddNames(input.name_weight, &loaded);
   } else if (input.min_label_samples <= 1) {
     // A run that goes on compares the samples with those that it began with.

@@ -59,19 +59,30 @@ std::string LanguageNote(const Concepts& concepts, const std::vector<uint64_t>& 
                      asked.empty() ? " (labels.language names another one)" : "", others);
 }
 
-// A concept's names in a language, the preferred one first, each once.
-std::vector<std::string> NamesIn(const std::vector<Fit>& fits, RawConcept* raw) {
-  std::vector<TaggedName>& names = raw->names;
-  Fit best = kOther;
-  for (const TaggedName& name : names) best = std::min(best, fits[name.language]);
-  if (best == kOther) return {};
-  std::ranges::stable_sort(names, {}, &TaggedName::kind);
+// A concept's names in a language, the preferred one first, each once. The names of each kind are
+// in the language that fits best among them.
+std::vector<std::string> NamesIn(const std::vector<Fit>& fits, const RawConcept& raw) {
   std::vector<std::string> chosen;
-  for (TaggedName& name : names) {
-    if (fits[name.language] != best || std::ranges::count(chosen, name.text) > 0) continue;
-    chosen.push_back(std::move(name.text));
+  for (const NameKind kind : {NameKind::kPreferred, NameKind::kSynonym, NameKind::kHidden}) {
+    Fit best = kOther;
+    for (const TaggedName& name : raw.names) {
+      if (name.kind == kind) best = std::min(best, fits[name.language]);
+    }
+    for (const TaggedName& name : raw.names) {
+      const bool fits_best = name.kind == kind && best != kOther && fits[name.language] == best;
+      if (fits_best && std::ranges::count(chosen, name.text) == 0) chosen.push_back(name.text);
+    }
   }
   return chosen;
+}
+
+// [languages] all names.
+std::vector<uint64_t> CountNames(const Concepts& concepts) {
+  std::vector<uint64_t> counts(concepts.languages.size());
+  for (const RawConcept& raw : concepts.all) {
+    for (const TaggedName& name : raw.names) ++counts[name.language];
+  }
+  return counts;
 }
 
 }  // namespace
@@ -86,9 +97,30 @@ uint32_t Concepts::LanguageOf(std::string tag) {
   return static_cast<uint32_t>(languages.size() - 1);
 }
 
+bool HasLanguage(const Concepts& concepts, const std::string& language) {
+  const std::vector<Fit> fits = FitsOf(concepts.languages, Lower(language));
+  const std::vector<uint64_t> counts = CountNames(concepts);
+  for (size_t i = 0; i < fits.size(); ++i) {
+    if (fits[i] != kOther && counts[i] > 0) return true;
+  }
+  return false;
+}
+
+std::string LanguageList(const Concepts& concepts) {
+  const std::vector<uint64_t> counts = CountNames(concepts);
+  std::string list;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", concepts.languages[i],
+                        Plural(counts[i], "name"));
+  }
+  return list;
+}
+
 Vocabulary InLanguage(Concepts concepts, const std::string& language,
                       std::vector<std::string>* notes) {
-  const std::vector<uint64_t> counts = CountPreferred(concepts);
+  std::vector<uint64_t> counts = CountPreferred(concepts);
+  if (std::ranges::count(counts, 0u) == std::ssize(counts)) counts = CountNames(concepts);
   const std::string asked = Lower(language);
   const auto most = static_cast<size_t>(std::ranges::max_element(counts) - counts.begin());
   const std::string chosen = asked.empty() ? concepts.languages[most] : asked;
@@ -104,7 +136,7 @@ Vocabulary InLanguage(Concepts concepts, const std::string& language,
       ++deprecated;
       continue;
     }
-    std::vector<std::string> own = NamesIn(fits, &raw);
+    std::vector<std::string> own = NamesIn(fits, raw);
     nameless += own.empty();
     for (std::string& name : own) {
       names.push_back(std::move(name));

@@ -34,9 +34,15 @@ struct Concepts {
   uint32_t LanguageOf(std::string tag);
 };
 
+// Whether some name is in the language, a variant of it, or no language.
+bool HasLanguage(const Concepts& concepts, const std::string& language);
+// "de (120 names), en (5 names)".
+std::string LanguageList(const Concepts& concepts);
+
 // The vocabulary in one language: a BCP 47 tag as "de"; "": the one with most preferred names. A
-// concept's names are those of that language, else those without a language, else those of a
-// variant of it. Deprecated concepts are left out. *notes: lines for people on what was left out.
+// concept's names of each kind are those of that language, else those without a language, else
+// those of a variant of it. Deprecated concepts are left out. *notes: lines for people on what was
+// left out.
 Vocabulary InLanguage(Concepts concepts, const std::string& language,
                       std::vector<std::string>* notes);
 

@@ -4,6 +4,7 @@
 #include <serd/serd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -152,7 +153,7 @@ class StatementReader {
     return SERD_SUCCESS;
   }
   static SerdStatus OnError(void* handle, const SerdError* error) {
-    if (Of(handle).error_) return SERD_SUCCESS;  // what follows the first one says less
+    if (Of(handle).error_) return SERD_SUCCESS;  // later errors follow from the first
     char text[256];
     va_list arguments;
     va_copy(arguments, *error->args);
@@ -214,19 +215,44 @@ class StatementReader {
 };
 
 bool LooksLikeXml(std::string_view line) {
-  return line.starts_with("<?xml") || line.starts_with("<rdf:") || line.starts_with("<!DOCTYPE");
+  for (const std::string_view start : {"<?xml", "<!", "<rdf:", "<RDF"}) {
+    if (line.starts_with(start)) return true;
+  }
+  return false;
+}
+
+// Whether a line begins a directive of Turtle: @prefix, or PREFIX as in SPARQL, in any case.
+bool IsDirective(std::string_view line) {
+  if (line.starts_with('@')) line.remove_prefix(1);
+  std::string word(line.substr(0, line.find_first_of(" \t")));
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
+  return word.size() < line.size() && (word == "prefix" || word == "base") &&
+         line.find('<') != std::string_view::npos;
+}
+
+// Whether a line begins with the subject of a triple: <iri> or _:name. In TSV a tab follows an
+// identifier, and no further IRI.
+bool IsTriple(std::string_view line) {
+  if (line.starts_with("_:")) return true;
+  const size_t end = line.find('>');
+  if (!line.starts_with('<') || end == std::string_view::npos) return false;
+  const std::string_view rest = line.substr(end + 1);
+  return rest.starts_with(' ') || rest.starts_with("\t<") || rest.empty();
 }
 
 }  // namespace
 
-bool LooksLikeRdf(std::string_view line) {
-  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-  if (LooksLikeXml(line)) return true;
-  for (const std::string_view start : {"@prefix", "@base", "PREFIX", "BASE", "#"}) {
-    if (line.starts_with(start)) return true;
+bool LooksLikeRdf(std::string_view beginning) {
+  while (!beginning.empty()) {
+    const size_t end = std::min(beginning.find('\n'), beginning.size());
+    std::string_view line = beginning.substr(0, end);
+    beginning.remove_prefix(std::min(end + 1, beginning.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with('#')) continue;
+    return LooksLikeXml(line) || IsDirective(line) || IsTriple(line);
   }
-  while (!line.empty() && (line.back() == ' ' || line.back() == '\t')) line.remove_suffix(1);
-  return line.starts_with('<') && line.ends_with('.') && line.find("> <") != std::string_view::npos;
+  return false;
 }
 
 Result<Concepts> ReadSkos(const std::string& path, TextStream stream) {

@@ -10,8 +10,9 @@
 
 namespace dslide {
 
-// Whether a file's first line with content is one of Turtle, N-Triples or RDF/XML.
-bool LooksLikeRdf(std::string_view line);
+// Whether the first line of a file's beginning that is not a comment is one of Turtle, N-Triples or
+// RDF/XML.
+bool LooksLikeRdf(std::string_view beginning);
 
 // Reads the stream of the file `path` to its end. Errors are kBadInput and name the file and the
 // line, or the Debian package that RDF/XML needs.

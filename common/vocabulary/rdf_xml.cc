@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +12,6 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -43,9 +43,9 @@ Status CopyAll(TextStream* stream, std::FILE* to) {
   return Failed(fmt::format("a temporary file: {}", std::strerror(errno)));
 }
 
-// Runs rapper with these files, without access to the network and to other files. Returns its
-// status as of waitpid(), or nullopt if the program is not installed.
-std::optional<int> Convert(std::FILE* in, std::FILE* out, std::FILE* errors) {
+// Runs rapper with these files, without access to the network and to other files. Returns its exit
+// code; an error says why it did not run to its end.
+Result<int> Convert(const std::string& path, std::FILE* in, std::FILE* out, std::FILE* errors) {
   std::array<std::string, 11> words = {"rapper", "-q",     "-f", "noNet",    "-f", "noFile",
                                        "-i",     "rdfxml", "-o", "ntriples", "-"};
   std::string base = "urn:vocabulary:";
@@ -59,24 +59,48 @@ std::optional<int> Convert(std::FILE* in, std::FILE* out, std::FILE* errors) {
   posix_spawn_file_actions_adddup2(&files, fileno(out), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, fileno(errors), STDERR_FILENO);
   posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
+  // The caller may block or ignore signals; Ctrl-C and SIGTERM must end the program.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
   const int failure =
-      posix_spawnp(&pid, words[0].c_str(), &files, nullptr, arguments.data(), environ);
+      posix_spawnp(&pid, words[0].c_str(), &files, &attributes, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&files);
-  if (failure != 0) return std::nullopt;
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  posix_spawnattr_destroy(&attributes);
+  if (failure == ENOENT) {
+    return BadInput(fmt::format(
+        "{}: RDF/XML is read by the program rapper; install the package raptor2-utils, or give "
+        "Turtle or N-Triples",
+        path));
   }
-  return status;
+  if (failure != 0) return Failed(fmt::format("{}: rapper: {}", path, std::strerror(failure)));
+  int status = 0;
+  pid_t ended = -1;
+  do {
+    ended = waitpid(pid, &status, 0);
+  } while (ended < 0 && errno == EINTR);
+  if (ended < 0) return Failed(fmt::format("{}: rapper: {}", path, std::strerror(errno)));
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  return Failed(fmt::format("{}: rapper ended by signal {}", path, WTERMSIG(status)));
 }
 
-// The first line that the program wrote on its errors.
-std::string FirstLine(std::FILE* errors) {
+// The program's first error, not a warning before it.
+std::string FirstError(std::FILE* errors) {
   std::array<char, 400> line = {};
   std::rewind(errors);
-  if (std::fgets(line.data(), line.size(), errors) == nullptr) return "not valid RDF/XML";
-  const std::string_view text(line.data());
-  return std::string(text.substr(0, text.find('\n')));
+  while (std::fgets(line.data(), line.size(), errors) != nullptr) {
+    const std::string_view text(line.data());
+    if (text.find("Error") != std::string_view::npos) {
+      return std::string(text.substr(0, text.find('\n')));
+    }
+  }
+  return "rapper found an error";
 }
 
 }  // namespace
@@ -88,15 +112,11 @@ Result<TextStream> TriplesOfXml(const std::string& path, TextStream stream) {
   DSLIDE_RETURN_IF_ERROR(errors);
   DSLIDE_RETURN_IF_ERROR(CopyAll(&stream, in->get()));
   std::rewind(in->get());
-  const std::optional<int> status = Convert(in->get(), out->get(), errors->get());
-  if (!status) {
-    return BadInput(fmt::format(
-        "{}: RDF/XML is read by the program rapper; install the package raptor2-utils, or give "
-        "Turtle or N-Triples",
-        path));
-  }
-  if (*status != 0) {
-    return BadInput(fmt::format("{}: not valid RDF: {}", path, FirstLine(errors->get())));
+  constexpr int kWarnings = 2;  // all statements are there
+  const Result<int> code = Convert(path, in->get(), out->get(), errors->get());
+  DSLIDE_RETURN_IF_ERROR(code);
+  if (*code != 0 && *code != kWarnings) {
+    return BadInput(fmt::format("{}: not valid RDF: {}", path, FirstError(errors->get())));
   }
   return TextStream::Open(fmt::format("/proc/self/fd/{}", fileno(out->get())));
 }

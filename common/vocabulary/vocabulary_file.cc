@@ -56,6 +56,7 @@ struct Columns {
     size_t column;
     uint32_t language;
   };
+  char separator = ',';
   size_t uri = 0;
   size_t all = 0;
   std::vector<Name> names;
@@ -69,9 +70,10 @@ std::string Lower(std::string_view text) {
 
 // Returns nullopt for a line that is not a header.
 std::optional<Columns> ColumnsOf(std::string_view header, Concepts* concepts) {
-  const Result<std::vector<std::string>> cells = SplitCsv(header, ',');
+  const char separator = header.find(';') == std::string_view::npos ? ',' : ';';
+  const Result<std::vector<std::string>> cells = SplitCsv(header, separator);
   if (!cells.ok()) return std::nullopt;
-  Columns columns{cells->size(), cells->size(), {}};
+  Columns columns{separator, cells->size(), cells->size(), {}};
   for (size_t c = 0; c < cells->size(); ++c) {
     const std::string cell = Lower(Trimmed((*cells)[c]));
     constexpr std::string_view kLabel = "label_";
@@ -91,7 +93,7 @@ Status ReadCsv(const Columns& columns, TextStream* stream, Table* table) {
     DSLIDE_RETURN_IF_ERROR(line);
     if (!line->has_value()) return {};
     if (IsBlank(**line)) continue;
-    const Result<std::vector<std::string>> cells = SplitCsv(**line, ',');
+    const Result<std::vector<std::string>> cells = SplitCsv(**line, columns.separator);
     if (!cells.ok()) return stream->BadLine(cells.error().message);
     if (cells->size() != columns.all) {
       return stream->BadLine(
@@ -134,6 +136,8 @@ Status ReadTable(TextStream* stream, Table* table) {
 Result<Concepts> ReadConcepts(const std::string& path) {
   Result<TextStream> stream = TextStream::Open(path);
   DSLIDE_RETURN_IF_ERROR(stream);
+  constexpr size_t kBeginning = 64 << 10;
+  if (LooksLikeRdf(stream->Peek(kBeginning))) return ReadSkos(path, *std::move(stream));
   Table table;
   std::string first;
   for (bool found = false; !found;) {
@@ -144,10 +148,9 @@ Result<Concepts> ReadConcepts(const std::string& path) {
     first = **line;
   }
   stream->PutBack();
-  if (LooksLikeRdf(first)) return ReadSkos(path, *std::move(stream));
   if (const auto columns = ColumnsOf(first, &table.concepts)) {
     (void)stream->Next();
-    stream->JoinQuotedLines(',');
+    stream->JoinQuotedLines(columns->separator);
     DSLIDE_RETURN_IF_ERROR(ReadCsv(*columns, &*stream, &table));
   } else {
     DSLIDE_RETURN_IF_ERROR(ReadTable(&*stream, &table));
@@ -161,6 +164,10 @@ Result<Vocabulary> ReadVocabulary(const std::string& path, const std::string& la
                                   std::vector<std::string>* notes) {
   Result<Concepts> concepts = ReadConcepts(path);
   DSLIDE_RETURN_IF_ERROR(concepts);
+  if (!language.empty() && !HasLanguage(*concepts, language)) {
+    return BadInput(fmt::format("{}: no name is in the language {} (labels.language); there are {}",
+                                path, Quoted(language), LanguageList(*concepts)));
+  }
   Vocabulary vocabulary = InLanguage(*std::move(concepts), language, notes);
   if (vocabulary.empty()) {
     return BadInput(
@@ -169,8 +176,8 @@ Result<Vocabulary> ReadVocabulary(const std::string& path, const std::string& la
                     path));
   }
   if (const uint64_t ambiguous = vocabulary.CountAmbiguous(); ambiguous > 0) {
-    notes->push_back(
-        fmt::format("{} of several concepts each", Plural(ambiguous, "name is", "names are")));
+    notes->push_back(fmt::format("{} of several concepts each; the first one has it",
+                                 Plural(ambiguous, "name is", "names are")));
   }
   return vocabulary;
 }

@@ -158,8 +158,9 @@ Result<Record> ParseJson(std::string_view line, const FieldNames& names) {
     if (!title->is_string()) return BadInput(fmt::format("\"{}\" is not a string", names.title));
     record.fields.insert(record.fields.begin(), title->get<std::string>());
   }
+  const FieldNames usual;
   const Json* labels = Find(json, names.labels);
-  if (labels == nullptr) labels = Find(json, "subjects");
+  if (labels == nullptr && names.labels == usual.labels) labels = Find(json, "subjects");
   if (labels != nullptr) {
     LabelTaker taker(&record, names.separator);
     DSLIDE_RETURN_IF_ERROR(TakeLabels(*labels, &taker));
@@ -170,7 +171,7 @@ Result<Record> ParseJson(std::string_view line, const FieldNames& names) {
     DSLIDE_RETURN_IF_ERROR(TakeWeight(*weight, names, &record));
   }
   const Json* id = Find(json, names.id);
-  if (id == nullptr) id = Find(json, "document_id");
+  if (id == nullptr && names.id == usual.id) id = Find(json, "document_id");
   if (id != nullptr) record.id = id->dump();
   return record;
 }

@@ -47,15 +47,15 @@ struct Beginning {
 Result<Beginning> Begin(const std::string& path, const DataFormat& format, bool counts) {
   const Result<FieldNames> names = FieldNames::Parse(format.fields);
   DSLIDE_RETURN_IF_ERROR(names);
-  Result<TextStream> stream = TextStream::Open(path);
+  const bool may_be_json =
+      format.format == TextFormat::kRecords || format.format == TextFormat::kJson;
+  Result<TextStream> stream = may_be_json ? TextStream::OpenRecords(path) : TextStream::Open(path);
   DSLIDE_RETURN_IF_ERROR(stream);
   const HeadLines head(stream->Peek(HeadLines::kBytes));
   if (head.lines.empty()) {
     DSLIDE_RETURN_IF_ERROR(stream->Next());  // it may be damaged
     return BadInput(fmt::format("{}: the file is empty", path));
   }
-  const bool may_be_json =
-      format.format == TextFormat::kRecords || format.format == TextFormat::kJson;
   if (may_be_json && IsJsonArray(std::string(head.lines.front()))) {
     return BadInput(fmt::format(
         "{}: is one JSON array; write its objects one a line (jq -c '.[]' does so)", path));

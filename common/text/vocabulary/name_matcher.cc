@@ -70,7 +70,13 @@ void NameMatcher::AddName(std::string_view name, Owner owner, Finder* words) {
     node = edge->second;
   }
   std::vector<Owner>& owners = owners_[node];
-  if (std::ranges::find(owners, owner) == owners.end()) owners.push_back(std::move(owner));
+  for (Owner& known : owners) {
+    if (known.label != owner.label || known.spelling != owner.spelling) continue;
+    known.is_preferred |= owner.is_preferred;
+    known.is_whole |= owner.is_whole;
+    return;
+  }
+  owners.push_back(std::move(owner));
 }
 
 uint32_t NameMatcher::NodeBehind(uint32_t node, uint32_t word) const {

@@ -81,8 +81,6 @@ class NameMatcher {
     bool is_preferred = false;
     bool is_whole = true;
     std::string spelling = {};  // of a short name; empty: any
-
-    bool operator==(const Owner&) const = default;
   };
 
   uint32_t NodeBehind(uint32_t node, uint32_t word) const;  // kUnknown: none

@@ -28,7 +28,6 @@ std::string_view NormalIdentifier(std::string_view id) {
 }
 
 bool Vocabulary::Entry::operator<(const Entry& other) const {
-  // Identifiers first, then by name: preferred names are told apart by the owner's first name.
   return std::tie(hash, name, owner) < std::tie(other.hash, other.name, other.owner);
 }
 

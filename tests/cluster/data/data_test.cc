@@ -409,6 +409,36 @@ TEST_CASE("data: - is standard input and output") {
   run.Refused({"shuffle", "-", "--output", run.Path("a.txt")}, "is the input");
 }
 
+TEST_CASE("data: stats tells how texts mention the names of a vocabulary") {
+  DataRun run;
+  Write(run.Path("v.tsv"), "u1\tHaus\tGeb\u00e4ude\nu2\tBoot\nu3\nu4\tBoot\n");
+  Write(run.Path("a.jsonl"),
+        "{\"text\": \"viele H\u00e4user am See\", \"labels\": [\"u1\"]}\n"
+        "{\"text\": \"ein Boot\", \"labels\": [\"Haus\", \"other\"]}\n"
+        "{\"text\": \"nichts\", \"labels\": [\"u3\"]}\n");
+  const Arguments plain = {"stats", run.Path("a.jsonl"), "--vocabulary", run.Path("v.tsv")};
+  run.Data(plain);
+  CHECK(Contains(run.last_output(),
+                 "vocabulary         4 concepts, of them 4 with names; 5 names, of them 1 of "
+                 "several concepts\n"));
+  CHECK(Contains(run.last_output(),
+                 "labels mentioned in a sample: 0.7, of them 0.0 % its labels; of a sample's "
+                 "labels 0.0 % mentioned, 25.0 % unknown\n"));
+  Arguments stems = plain;
+  stems.insert(stems.end(), {"--stem", "german", "--json"});
+  run.Data(stems);
+  const auto json = nlohmann::json::parse(run.last_output())["vocabulary"];
+  CHECK(json["label_entries_mentioned"] == 1);
+  CHECK(json["label_entries_unknown"] == 1);
+  CHECK(json["labels_mentioned"] == 3);
+  CHECK(json["ambiguous_names"] == 1);
+  run.Refused({"stats", run.Path("a.jsonl"), "--stem", "german"}, "name one by --vocabulary");
+  run.Refused({"stats", run.Path("a.jsonl"), "--vocabulary", run.Path("v.tsv"), "--stem", "x"},
+              "--stem 'x': must be off or one of arabic, ");
+  Write(run.Path("n.txt"), "1 2 2\n0 0:1\n");
+  run.Refused({"stats", run.Path("n.txt"), "--vocabulary", run.Path("v.tsv")}, "has numbers");
+}
+
 TEST_CASE("data: wrong uses are named in one line and leave nothing") {
   DataRun run;
   std::filesystem::create_directory(run.Path("folder"));

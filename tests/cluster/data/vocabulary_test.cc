@@ -62,7 +62,7 @@ TEST_CASE("a run with a vocabulary knows labels by identifier and by name") {
                      "cluster.scheduler_bind=tcp://127.0.0.1:*"};
   REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
   CHECK(Contains(run.last_output(), "1 label that the vocabulary lacks left out, as 'unicorn'"));
-  CHECK(Contains(run.last_output(), "6 names of 6 labels are samples, too"));
+  CHECK(Contains(run.last_output(), "6 names of 6 labels are training samples, too"));
   // Members, checkpoints and commands know the vocabulary by the run.
   std::filesystem::remove(run.Path("vocabulary.tsv"));
   for (const char* test : {"named.jsonl", "uris.jsonl"}) {
@@ -85,6 +85,19 @@ TEST_CASE("a run with a vocabulary knows labels by identifier and by name") {
 
   train.insert(train.end(), {"--resume", "--set", "train.epochs=5"});
   REQUIRE_MESSAGE(run.Run("dslide", train) == 0, run.last_errors());
+
+  // A new run has the vocabulary of the earlier one.
+  REQUIRE_MESSAGE(run.Run("dslide", {"train", "--from", run.run_directory(), "--run-dir",
+                                     run.Path("next"), "--data", run.Path("named.jsonl"), "--test",
+                                     run.Path("uris.jsonl"), "--set", "train.epochs=2"}) == 0,
+                  run.last_errors());
+  REQUIRE(run.Run("dslide",
+                  {"evaluate", run.Path("next"), "--data", run.Path("uris.jsonl"), "--json"}) == 0);
+  CHECK(nlohmann::json::parse(run.last_output())["p_at_1"] == doctest::Approx(1.0));
+  std::ofstream(run.Path("other.jsonl")) << "{\"text\": \"a boat\", \"labels\": [\"x\"]}\n";
+  CHECK(run.Run("dslide", {"train", "--from", run.run_directory(), "--run-dir", run.Path("none"),
+                           "--data", run.Path("other.jsonl"), "--set", "train.test="}) == 2);
+  CHECK(Contains(run.last_errors(), "the vocabulary of the model lacks all labels, as 'x'"));
 }
 
 TEST_CASE("a folder of documents and a vocabulary are trained on and predicted") {

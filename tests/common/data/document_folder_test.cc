@@ -20,7 +20,7 @@ class Folder : public TempDirectory {
     std::ofstream(path() + "/" + name, std::ios::binary) << text;
   }
   std::vector<std::string> Lines() const {
-    TextStream stream = Ok(TextStream::Open(path()));
+    TextStream stream = Ok(TextStream::OpenRecords(path()));
     std::vector<std::string> lines;
     while (const auto line = Ok(stream.Next())) lines.emplace_back(*line);
     return lines;
@@ -55,6 +55,9 @@ TEST_CASE("document folder: texts with their subjects beside them, by name") {
 TEST_CASE("document folder: a folder without documents is none") {
   const Folder folder;
   folder.Write("a.tsv", "x");
+  CHECK(MessageOf(TextStream::OpenRecords(folder.path())) ==
+        folder.path() + ": is a directory (expected a file)");
+  folder.Write("a.txt", "only for records");
   CHECK(MessageOf(TextStream::Open(folder.path())) ==
         folder.path() + ": is a directory (expected a file)");
 }
@@ -62,12 +65,13 @@ TEST_CASE("document folder: a folder without documents is none") {
 TEST_CASE("document folder: a file that cannot be read is named") {
   const Folder folder;
   folder.Write("a.txt", "one");
-  std::filesystem::create_directory(folder.path() + "/b.txt");
-  TextStream stream = Ok(TextStream::Open(folder.path()));
+  folder.Write("b.txt", "two");
+  std::filesystem::create_directory(folder.path() + "/b.tsv");
+  TextStream stream = Ok(TextStream::OpenRecords(folder.path()));
   (void)Ok(stream.Next());
   const auto second = stream.Next();
   REQUIRE_FALSE(second.ok());
-  CHECK(second.error().message.find(folder.path() + "/b.txt") != std::string::npos);
+  CHECK(second.error().message.find(folder.path() + "/b.tsv") != std::string::npos);
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ TEST_CASE("vocabulary file: TSV as Annif writes it, and with synonyms") {
         "- 1 concept has no name, and is shown by a part of the identifier\n");
   CHECK(Read("1\tcats\n2\tdogs\n1\tkittens\n") == "1: cats | kittens |\n2: dogs |\n");
   CHECK(Read("cats\ndogs\n") == "cats: cats |\ndogs: dogs |\n");
-  CHECK(Read("1\tcat\n2\tcat\n") == "1: cat |\n2: cat |\n- 1 name is of several concepts each\n");
+  CHECK(Read("1\tcat\n2\tcat\n") ==
+        "1: cat |\n2: cat |\n- 1 name is of several concepts each; the first one has it\n");
   CHECK(Read(Gzip("1\tcats\n")) == "1: cats |\n");
 }
 
@@ -109,7 +110,45 @@ TEST_CASE("vocabulary file: SKOS in N-Triples and in RDF/XML") {
 )") == "http://example.org/1: cats & dogs |\n");
 }
 
+TEST_CASE("vocabulary file: the format is told by the first line that is no comment") {
+  CHECK(Read("#MeToo\nBASEBALL\tx\nPREFIXES\n") ==
+        "#MeToo: #MeToo |\nBASEBALL: x |\nPREFIXES: PREFIXES |\n");
+  CHECK(Read("# id\tname\n1\tcats\n") == "# id: name |\n1: cats |\n");
+  CHECK(Read("prefix s: <http://www.w3.org/2004/02/skos/core#>\n<u:1> s:prefLabel \"cats\" .\n") ==
+        "u:1: cats |\n");
+  CHECK(Read("<u:1> <http://www.w3.org/2004/02/skos/core#prefLabel> \"cats\" ;\n"
+             " <http://www.w3.org/2004/02/skos/core#altLabel> \"kittens\" .\n") ==
+        "u:1: cats | kittens |\n");
+  CHECK(Read("<u:1>\t<http://www.w3.org/2004/02/skos/core#prefLabel>\t\"cats\" .\n") ==
+        "u:1: cats |\n");
+  CHECK(Read("uri;label_en\n1;cats, dogs\n") == "1: cats, dogs |\n");
+}
+
+TEST_CASE("vocabulary file: a preferred name is shown before synonyms of a better language") {
+  CHECK(Read("@prefix s: <http://www.w3.org/2004/02/skos/core#> .\n"
+             "<u:1> s:prefLabel \"colour\"@en-GB ; s:hiddenLabel \"kolor\"@en .\n",
+             "en")
+            .starts_with("u:1: colour | kolor |\n"));
+  CHECK(Read("@prefix s: <http://www.w3.org/2004/02/skos/core#> .\n"
+             "<u:1> s:altLabel \"Katze\"@de .\n") == "u:1: Katze |\n");
+}
+
+TEST_CASE("vocabulary file: RDF/XML with warnings is read, without its end it is refused") {
+  const std::string begin = R"(<?xml version="1.0"?>
+<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+         xmlns:skos="http://www.w3.org/2004/02/skos/core#">
+  <skos:Concept rdf:about="http://example.org/1" rdf:bagID="b">
+    <skos:prefLabel xml:lang="en">cats</skos:prefLabel>
+  </skos:Concept>
+)";
+  CHECK(Read(begin + "</rdf:RDF>\n") == "http://example.org/1: cats |\n");
+  CHECK(Read(begin).starts_with(": not valid RDF: rapper: Error"));
+}
+
 TEST_CASE("vocabulary file: what is wrong is named with its line") {
+  CHECK(Read("uri,label_en,label_de\n1,cats,Katzen\n", "english") ==
+        ": no name is in the language 'english' (labels.language); there are en (1 name), de (1 "
+        "name)");
   CHECK(Read("") == ":1: the file has no concepts");
   CHECK(Read("1\tcats\n\tdogs\n") == ":2: has no identifier before the tab");
   CHECK(Read("uri,label_en\n1,cats,x\n") == ":2: has 3 cells, but the header has 2");

@@ -216,8 +216,11 @@ Status TrainFrom::ReadData() {
     DSLIDE_RETURN_IF_ERROR(all);
     extended = std::make_shared<const Preprocessor>(*std::move(all));
   }
-  Result<TrainingSamples> train = LoadTrainingSamples(
-      path, {config_.text, config_.train.min_label_samples, std::move(extended)});
+  Result<TrainingSamples> train =
+      LoadTrainingSamples(path, {.text = config_.text,
+                                 .min_label_samples = config_.train.min_label_samples,
+                                 .known = std::move(extended),
+                                 .name_weight = config_.labels.name_weight});
   DSLIDE_RETURN_IF_ERROR(train);
   train_ = *std::move(train);
   if (train_.data.size() == 0) return BadInput(fmt::format("{}: no samples to train on", path));

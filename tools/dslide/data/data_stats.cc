@@ -1,8 +1,9 @@
 // dslide data stats: what a data file holds.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,11 +11,14 @@
 #include "common/base/plural.h"
 #include "common/base/process.h"
 #include "common/config/value_scale.h"
+#include "common/data/text_stream.h"
+#include "common/stem/stemmer.h"
 #include "common/text/records/first_look.h"
 #include "common/text/records/line_blocks.h"
 #include "common/text/records/words.h"
 #include "tools/dslide/data/data_commands.h"
 #include "tools/dslide/data/data_paths.h"
+#include "tools/dslide/data/name_statistics.h"
 #include "tools/dslide/data/progress_line.h"
 #include "tools/dslide/data/sample_lines.h"
 #include "tools/dslide/data/statistics.h"
@@ -34,6 +38,7 @@ struct RecordFacts {
 };
 struct BlockFacts {
   std::vector<RecordFacts> records;
+  NameCounts names;
   UnreadableRecords unreadable;
   FirstLook look;
 };
@@ -41,30 +46,41 @@ struct BlockFacts {
 struct Looks {
   UnreadableRecords unreadable;
   FirstLook look;                    // of text
+  NameCounts names;                  // with a vocabulary
   std::vector<std::string> samples;  // the first ones of numbers
 };
 
-BlockFacts FactsOf(const RecordFile& file, const LineBlock& block, WordBreaker* breaker) {
+// A thread's way to look at records. `names`: without a vocabulary nullopt.
+struct Reader {
+  WordBreaker breaker;
+  std::optional<NameStatistics::Counter> names;
+};
+
+BlockFacts FactsOf(const RecordFile& file, const LineBlock& block, Reader* reader) {
   BlockFacts facts;
   ForEachRecord(file, block, &facts.unreadable, [&](Record& record) {
     facts.look.Add(record);
+    if (reader->names) facts.names.Add(reader->names->Count(record));
     RecordFacts of_record{HashOf(record), 0, record.weight, std::move(record.labels)};
     for (const std::string& field : record.fields) {
-      breaker->ForEachWord(field, [&](std::string_view) { ++of_record.words; });
+      reader->breaker.ForEachWord(field, [&](std::string_view) { ++of_record.words; });
     }
     facts.records.push_back(std::move(of_record));
   });
   return facts;
 }
 
-Status CountRecords(RecordFile* file, ProgressLine* progress, Statistics* statistics,
-                    Looks* looks) {
-  std::vector<WordBreaker> breakers;
-  for (uint32_t t = 0; t < CoresOfThisMachine(); ++t) breakers.emplace_back(false);
+Status CountRecords(RecordFile* file, const NameStatistics* names, ProgressLine* progress,
+                    Statistics* statistics, Looks* looks) {
+  std::vector<Reader> readers;
+  for (uint32_t t = 0; t < CoresOfThisMachine(); ++t) {
+    readers.push_back({WordBreaker(false), std::nullopt});
+    if (names != nullptr) readers.back().names.emplace(*names);
+  }
   DSLIDE_RETURN_IF_ERROR(MapBlocks<BlockFacts>(
-      file->stream(), breakers.size(),
+      file->stream(), readers.size(),
       [&](size_t thread, const LineBlock& block) {
-        return FactsOf(*file, block, &breakers[thread]);
+        return FactsOf(*file, block, &readers[thread]);
       },
       [&](const std::vector<BlockFacts>& blocks) {
         for (const BlockFacts& block : blocks) {
@@ -72,6 +88,7 @@ Status CountRecords(RecordFile* file, ProgressLine* progress, Statistics* statis
             statistics->Add(r.hash, r.words, r.labels);
             statistics->AddWeight(r.weight);
           }
+          looks->names.Add(block.names);
           looks->unreadable.Append(block.unreadable);
           looks->look.Append(block.look);
         }
@@ -130,6 +147,7 @@ struct Report {
   const DataFile& file;
   const Statistics& statistics;
   const Looks& looks;
+  const NameStatistics* names;  // null: without a vocabulary
 
   std::vector<std::string> Samples() const {
     return file.records ? looks.look.SampleLines() : looks.samples;
@@ -164,6 +182,23 @@ void PrintReport(const Report& report) {
     line("weights", fmt::format("mean {:.4g}, least {:g}, most {:g}, {} with 0",
                                 w.sum / static_cast<double>(s.samples()), w.least, w.most,
                                 Plural(w.zeros, "sample")));
+  }
+  if (report.names != nullptr) {
+    const Vocabulary& vocabulary = report.names->vocabulary();
+    const NameCounts& n = report.looks.names;
+    line("vocabulary",
+         fmt::format("{}, of them {} with names; {}, of them {} of several concepts",
+                     Plural(vocabulary.size(), "concept"), report.names->named(),
+                     Plural(vocabulary.names().size(), "name"), vocabulary.CountAmbiguous()));
+    for (const std::string& note : report.names->notes()) line("", note);
+    line("names in texts",
+         fmt::format("labels mentioned in a sample: {:.1f}, of them {:.1f} % its labels; of a "
+                     "sample's labels {:.1f} % mentioned, {:.1f} % unknown",
+                     s.samples() == 0
+                         ? 0.0
+                         : static_cast<double>(n.mentions) / static_cast<double>(s.samples()),
+                     Percent(n.mentioned, n.mentions), Percent(n.mentioned, n.labels),
+                     Percent(n.unknown, n.labels)));
   }
   for (const std::string& sample : report.Samples()) fmt::print("{}\n", sample);
   fmt::print("\n{:<19}{:>12}{:>12}{:>12}{:>12}\n", "samples a label", "labels", "share", "entries",
@@ -219,6 +254,15 @@ void PrintJson(const Report& report) {
                        {"most", w.most},
                        {"zeros", w.zeros}};
   }
+  if (report.names != nullptr) {
+    const Vocabulary& vocabulary = report.names->vocabulary();
+    const NameCounts& n = report.looks.names;
+    json["vocabulary"] = {
+        {"concepts", vocabulary.size()},      {"with_names", report.names->named()},
+        {"names", vocabulary.names().size()}, {"ambiguous_names", vocabulary.CountAmbiguous()},
+        {"notes", report.names->notes()},     {"label_entries_mentioned", n.mentioned},
+        {"label_entries_unknown", n.unknown}, {"labels_mentioned", n.mentions}};
+  }
   if (const UnreadableRecords& bad = report.looks.unreadable; bad.count() > 0) {
     json["unreadable"] = {{"records", bad.count()}, {"first", bad.first()}};
   }
@@ -242,6 +286,24 @@ void PrintJson(const Report& report) {
   fmt::print("{}\n", json.dump(2, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
+// nullopt: no vocabulary is named.
+Result<std::optional<NameStatistics>> NamesFrom(const ParsedArguments& arguments) {
+  const std::string path = arguments.Get("vocabulary"), stem = arguments.Get("stem");
+  for (const char* option : {"language", "stem"}) {
+    if (path.empty() && arguments.Has(option)) {
+      return BadInput(fmt::format("--{}: is of a vocabulary; name one by --vocabulary", option));
+    }
+  }
+  if (stem != kNoStems && std::ranges::count(StemLanguages(), stem) == 0) {
+    return BadInput(fmt::format("--stem {}: must be {} or one of {}", Quoted(stem), kNoStems,
+                                fmt::join(StemLanguages(), ", ")));
+  }
+  if (path.empty()) return std::optional<NameStatistics>();
+  Result<NameStatistics> names = NameStatistics::Read(path, arguments.Get("language"), stem);
+  DSLIDE_RETURN_IF_ERROR(names);
+  return std::optional(*std::move(names));
+}
+
 Status Stats(const ParsedArguments& arguments) {
   const Result<std::string> input = InputPath(arguments.Positional()[0]);
   DSLIDE_RETURN_IF_ERROR(input);
@@ -250,16 +312,22 @@ Status Stats(const ParsedArguments& arguments) {
   DSLIDE_RETURN_IF_ERROR(format);
   Result<DataFile> file = DataFile::Open(path, *format);
   DSLIDE_RETURN_IF_ERROR(file);
+  const Result<std::optional<NameStatistics>> names = NamesFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(names);
+  if (*names && !file->records) {
+    return BadInput(fmt::format("--vocabulary: {} has numbers; leave it out", path));
+  }
+  const NameStatistics* of_names = *names ? &**names : nullptr;
   Statistics statistics;
   Looks looks;
   {
     ProgressLine progress(path);
-    const Status counted = file->records
-                               ? CountRecords(&*file->records, &progress, &statistics, &looks)
-                               : CountNumbers(&*file->numbers, &progress, &statistics, &looks);
+    const Status counted =
+        file->records ? CountRecords(&*file->records, of_names, &progress, &statistics, &looks)
+                      : CountNumbers(&*file->numbers, &progress, &statistics, &looks);
     DSLIDE_RETURN_IF_ERROR(counted);
   }
-  const Report report{path, *file, statistics, looks};
+  const Report report{path, *file, statistics, looks, of_names};
   if (arguments.Has("json")) {
     PrintJson(report);
   } else {
@@ -274,6 +342,10 @@ int DataStatsCommand(int argc, char** argv) {
   CommandLine line("dslide data stats FILE [options]",
                    "Prints what a data file holds: samples, labels, their tail, and what is odd.");
   line.Positional("FILE", "a data file of any format, or X.npz,Y.npz; -: standard input", 1, 1);
+  line.Option("vocabulary", "FILE",
+              "identifiers and names of labels, as labels.vocabulary; how texts mention them");
+  line.Option("language", "TAG", "of the vocabulary's names, as labels.language");
+  line.Option("stem", "LANGUAGE", "inflected forms match by stems, as text.stem", "off");
   line.Flag("json", "print JSON");
   DeclareFormatOptions(&line);
   return RunExecutable("dslide data stats", line, argc, argv, Stats);

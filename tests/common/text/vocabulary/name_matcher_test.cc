@@ -71,6 +71,12 @@ TEST_CASE("name matcher: where, how often and how a label is mentioned") {
                               .is_preferred = true,
                               .is_whole = false});
   CHECK(finder.words() == 7);
+  // A label that has a name twice is mentioned once.
+  const Vocabulary twice({"1"}, {"Mars", "Mars (planet)"}, {0, 0});
+  const NameMatcher of_twice(twice, std::string(kNoStems));
+  NameMatcher::Finder mars(of_twice);
+  CHECK(mars.Find({{"Mars"}, {}})[0].count == 1);
+  CHECK(mars.Find({{"Mars"}, {}})[0].candidates == 1);
   // The first field is a title only beside others.
   CHECK(finder.Find({{"Mercury"}, {}})[0].in_title == 0);
 }
