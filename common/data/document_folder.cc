@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/config/small_text.h"
 #include "common/data/text_stream.h"
 #include "common/data/whole_file.h"
 
@@ -45,18 +46,13 @@ std::string JsonString(std::string_view text) {
   return json + "\"";
 }
 
-std::string_view Trimmed(std::string_view text) {
-  const size_t begin = std::min(text.find_first_not_of(" \t\r"), text.size());
-  return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
-}
-
 // The labels of the lines of a file, as JSON. The label of a line "<uri> TAB name" is the URI.
 std::string LabelList(std::string_view lines) {
   std::string json = "[";
   while (!lines.empty()) {
     const size_t end = std::min(lines.find('\n'), lines.size());
     const std::string_view line = lines.substr(0, end);
-    std::string_view label = Trimmed(line.substr(0, line.find('\t')));
+    std::string_view label = Stripped(line.substr(0, line.find('\t')));
     if (label.size() > 2 && label.starts_with('<') && label.ends_with('>')) {
       label = label.substr(1, label.size() - 2);
     }

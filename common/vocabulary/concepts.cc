@@ -90,11 +90,9 @@ std::vector<uint64_t> CountNames(const Concepts& concepts) {
 uint32_t Concepts::LanguageOf(std::string tag) {
   tag = Lower(std::move(tag));
   const auto found = std::ranges::find(languages, tag);
-  if (found == languages.end())
-    languages.push_back(std::move(tag));
-  else
-    return static_cast<uint32_t>(found - languages.begin());
-  return static_cast<uint32_t>(languages.size() - 1);
+  const auto number = static_cast<uint32_t>(found - languages.begin());
+  if (found == languages.end()) languages.push_back(std::move(tag));
+  return number;
 }
 
 bool HasLanguage(const Concepts& concepts, const std::string& language) {

@@ -12,16 +12,12 @@
 #include "common/base/plural.h"
 #include "common/data/text_stream.h"
 #include "common/text/records/csv.h"
+#include "common/text/records/label_taker.h"
 #include "common/vocabulary/concepts.h"
 #include "common/vocabulary/rdf_reader.h"
 
 namespace dslide {
 namespace {
-
-std::string_view Trimmed(std::string_view text) {
-  const size_t begin = std::min(text.find_first_not_of(" \t\r"), text.size());
-  return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
-}
 
 std::string_view WithoutBrackets(std::string_view id) {
   const bool has = id.size() > 2 && id.front() == '<' && id.back() == '>';
