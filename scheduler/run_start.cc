@@ -228,7 +228,7 @@ class Starter {
   // is killed.
   Status RemoveEarlierResults() const {
     std::vector<fs::path> paths = {root_ / "summary.json"};
-    for (const char* name : {kRankingName, kLabelCountsName}) {
+    for (const char* name : {kRankingName, kRerankerName, kLabelCountsName}) {
       if (!options_.resume) paths.push_back(fs::path(inputs_.checkpoint_directory) / name);
     }
     for (const fs::path& path : paths) {
@@ -259,6 +259,7 @@ class Starter {
       // that ask for predictions: on gowalla the fit has the wrong sign (+0.1, -0.3 on test users).
       if (inputs_.HeldOutSamples() > 0 && !inputs_.config.train.exclude_own_features) {
         inputs_.label_logs = std::make_shared<const LabelLogs>(counts);
+        DSLIDE_RETURN_IF_ERROR(ReadNames(counts));
       }
     }
     DSLIDE_RETURN_IF_ERROR(ForgetEarlierLedger());
@@ -270,6 +271,23 @@ class Starter {
     if (data.stream) data.stream->made.Keep();
     if (run_->ledger == nullptr) DSLIDE_RETURN_IF_ERROR(OpenLedger());
     return run_->endpoint->Publish();
+  }
+
+  // Looks for the vocabulary's names in the texts, by which labels are ranked.
+  Status ReadNames(const std::vector<LabelCount>& counts) {
+    const auto& preprocessor = run_->data->training.preprocessor;
+    const bool enough = inputs_.HeldOutSamples() >= kLeastRerankSamples;
+    if (!enough || preprocessor == nullptr || preprocessor->vocabulary().empty()) return {};
+    Result<NameEvidence> evidence = ReadNameEvidence(inputs_, *preprocessor);
+    DSLIDE_RETURN_IF_ERROR(evidence);
+    run_->data->notes.push_back(
+        fmt::format("names are found in texts by word stems: {}", evidence->stem));
+    std::vector<uint32_t> samples(preprocessor->num_labels());
+    for (const LabelCount& c : counts) samples[c.label] = static_cast<uint32_t>(c.count);
+    run_->reranking = std::make_unique<Reranking>(*std::move(evidence), std::move(samples),
+                                                  preprocessor, inputs_.inverse_propensities);
+    inputs_.keeps_rankings = true;
+    return {};
   }
 
   void Introduce() const {

@@ -12,6 +12,7 @@
 #include "scheduler/base/run_inputs.h"
 #include "scheduler/endpoint.h"
 #include "scheduler/ledger/ledger.h"
+#include "scheduler/rank/reranking.h"
 #include "scheduler/run_data.h"
 #include "scheduler/status/run_costs.h"
 
@@ -33,7 +34,8 @@ struct StartedRun {
   std::unique_ptr<Endpoint> endpoint;
   std::unique_ptr<Ledger> ledger;  // before the data: who has it owns the run directory
   std::unique_ptr<RunData> data;
-  RunInputs inputs;  // points to `data`
+  RunInputs inputs;                      // points to `data`
+  std::unique_ptr<Reranking> reranking;  // null: labels are ranked by the model alone
   RunCosts earlier;
   Contributions contributions;  // of all entries of the ledger
   CheckpointConfig checkpoint;  // with its commands, which `inputs` lacks

@@ -164,6 +164,7 @@ void SchedulerShell::Execute(const action::ShowEpoch& epoch) { reporter_.OnEpoch
 
 void SchedulerShell::Execute(const action::ShowEvaluation& evaluation) {
   reporter_.OnEvaluation(evaluation.result);
+  if (evaluation.result.set == EvaluationSet::kTest) ranked_test_ = evaluation.result.ranked;
   if (!evaluation.examples.empty()) reporter_.OnExamples(evaluation.examples);
 }
 
@@ -173,7 +174,35 @@ void SchedulerShell::Execute(const action::StoreRanking& ranking) {
   if (hook_.exists()) fs::remove(fs::path(run_directory_) / kHookDoneName, ignored);
   const Status stored = dslide::StoreRanking(core_.run().checkpoint_directory, ranking.adjustment);
   if (!stored.ok()) reporter_.Notice({event::kRankingFailed, stored.error().message});
-  hook_.Repeat(ranking.newest_checkpoint);
+  ranked_checkpoint_ = ranking.newest_checkpoint;
+  if (reranking_ != nullptr) reranking_->Begin(ranking.ranked);
+  const bool fits = reranking_ != nullptr && reranking_->in_progress();
+  if (!fits) hook_.Repeat(ranked_checkpoint_);
+}
+
+void SchedulerShell::StoreReranker(bool waits) {
+  if (reranking_ == nullptr) return;
+  const std::optional<Result<FittedReranker>> fit = reranking_->Take(waits);
+  if (!fit) return;
+  if (!fit->ok()) return reporter_.Notice({event::kRankingFailed, fit->error().message});
+  const FittedReranker& fitted = **fit;
+  reranker_ = fitted.reranker;
+  reporter_.Notice({event::kReranked, HeldOutText(fitted)});
+  if (reranker_ != nullptr) {
+    const Status stored = StoreRerankerIn(core_.run().checkpoint_directory, *reranker_);
+    if (!stored.ok()) reporter_.Notice({event::kRankingFailed, stored.error().message});
+  }
+  hook_.Repeat(ranked_checkpoint_);
+}
+
+void SchedulerShell::MeasureReranker() {
+  if (reranker_ == nullptr || ranked_test_.empty()) return;
+  const RankingMetrics metrics = reranking_->MeasureTest(*reranker_, ranked_test_);
+  reporter_.Notice({event::kReranked,
+                    TestText(metrics),
+                    {{"set", std::string("test")},
+                     {"p_at_1", metrics.precision[0]},
+                     {"ndcg_at_5", metrics.ndcg[4]}}});
 }
 
 void SchedulerShell::Execute(action::WriteManifest write) {

@@ -73,6 +73,7 @@ SchedulerShell::SchedulerShell(std::unique_ptr<StartedRun> run)
       ledger_(std::move(run->ledger)),
       ledger_queue_(ledger_.get()),
       data_(std::move(run->data)),
+      reranking_(std::move(run->reranking)),
       run_(run->inputs.run),
       core_(std::move(run->inputs), MonotonicMillis()),
       context_(endpoint_->context()),
@@ -123,6 +124,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     MakeRoomForCheckpoint();
     Apply(core_.Tick(clock_.Millis()));
     DrainLedgerQueue();
+    StoreReranker(/*waits=*/false);
     TendHook();
     reporter_.Tick();
   }
@@ -131,6 +133,8 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     wait();
     receive();
   }
+  StoreReranker(/*waits=*/true);
+  MeasureReranker();
   const Status written = reporter_.WriteSummary();
   if (stops < 2) WaitForHook(signals);  // the second signal means at once
   return core_.outcome().ok() ? written : core_.outcome();

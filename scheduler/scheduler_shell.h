@@ -79,6 +79,10 @@ class SchedulerShell {
   // Looks for room for the checkpoint that waits for it.
   void MakeRoomForCheckpoint();
   void WaitForHook(StopSignals* signals);
+  // Stores the reranker once it is fitted. `waits`: for the fit.
+  void StoreReranker(bool waits);
+  // Tells the measures of the reranker on the test samples.
+  void MeasureReranker();
   void Warn(Event event);
   // Hands the core the segment of the stream that it wants, if it has come. A signal ends the
   // stream at first.
@@ -95,6 +99,10 @@ class SchedulerShell {
   bool said_that_ledger_waits_ = false;
   std::optional<Status> manifest_written_;  // its outcome, until the core has it
   std::unique_ptr<RunData> data_;
+  std::unique_ptr<Reranking> reranking_;  // null: labels are ranked by the model alone
+  std::shared_ptr<const Reranker> reranker_;
+  std::vector<RankedSample> ranked_test_;  // the last evaluation of test samples
+  std::string ranked_checkpoint_;          // the checkpoint that the reranker belongs to
   RunId run_;
   AwakeClock clock_;
   Terminal terminal_;

@@ -26,7 +26,7 @@ MOST_ASKED = 3
 # the groups that its group's line names.
 LAYERS = [
     ("common", [], """
-        common/base common/log common/stem common/config common/data common/data/measures common/data/numbers common/text/records common/text/vocabulary common/text common/vocabulary common/math
+        common/base common/log common/stem common/config common/data common/data/measures common/data/numbers common/text/records common/text/vocabulary common/text common/vocabulary common/rank common/math
         common/math/int8 common/math/reproducible common/checkpoint common/balance
         common/security common/wire common/run common/idle common/model common/http common/net common/app"""),
     ("server", ["common"], """
@@ -35,7 +35,7 @@ LAYERS = [
         server/core server"""),
     ("scheduler", ["common"], """
         scheduler/members scheduler/leases scheduler/ledger scheduler/base scheduler/balance
-        scheduler/checkpoints scheduler/plan scheduler/pass scheduler/core scheduler/stream
+        scheduler/checkpoints scheduler/plan scheduler/pass scheduler/core scheduler/rank scheduler/stream
         scheduler/status
         scheduler"""),
     ("worker", ["common"], "worker"),

@@ -12,6 +12,7 @@
 //     label-names.tsv                  common/checkpoint/stored_label_names.h
 //     label-counts.tsv                 common/checkpoint/stored_label_counts.h
 //     ranking.json                     common/checkpoint/stored_ranking.h
+//     reranker                         the same
 //     orphan-3-12/                     what servers of plan version 3 saved when they had lost the
 //       shard-3-0/                     scheduler, with 12 steps committed
 //     store-server-1-00000000000000ff/ a server's live database: its name and incarnation
@@ -32,6 +33,7 @@ constexpr char kManifestName[] = "manifest";       // in a checkpoint
 constexpr char kLabelNamesName[] = "label-names.tsv";
 constexpr char kLabelCountsName[] = "label-counts.tsv";
 constexpr char kRankingName[] = "ranking.json";
+constexpr char kRerankerName[] = "reranker";
 constexpr char kTemporarySuffix[] = ".tmp";  // of what is being written
 
 // The directory that a path lies in.

@@ -9,6 +9,7 @@
 
 #include "common/checkpoint/layout.h"
 #include "common/data/whole_file.h"
+#include "common/rank/stored_reranker.h"
 
 namespace dslide {
 namespace {
@@ -43,6 +44,20 @@ Result<LogitAdjustment> LoadRankingOf(const std::string& checkpoint) {
       "{}: must be a JSON object with numbers {} and {} of at most {}; remove the file to rank "
       "labels without them",
       path, kUsual, kRare, kMostWeight));
+}
+
+Status StoreRerankerIn(const std::string& directory, const Reranker& reranker) {
+  return WriteWholeFile(fmt::format("{}/{}", directory, kRerankerName), RerankerBytes(reranker));
+}
+
+Result<std::shared_ptr<const Reranker>> LoadRerankerOf(const std::string& checkpoint,
+                                                       const Vocabulary& vocabulary) {
+  const std::string path = fmt::format("{}/{}", DirectoryOfCheckpoint(checkpoint), kRerankerName);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::shared_ptr<const Reranker>();
+  const Result<std::string> bytes = ReadWholeFile(path);
+  DSLIDE_RETURN_IF_ERROR(bytes);
+  return ParseReranker(*bytes, vocabulary, path);
 }
 
 }  // namespace dslide

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/model/name_ranking.h"
 
 namespace dslide {
 
@@ -111,6 +112,13 @@ std::shared_ptr<const Model> Model::WithLogitAdjustment(float weight) const {
                                        checks_);
 }
 
+std::shared_ptr<const Model> Model::WithNameRanking(
+    std::shared_ptr<const NameRanking> ranking) const {
+  ModelInfo info = info_;
+  info.name_ranking = std::move(ranking);
+  return std::make_shared<const Model>(std::move(info), arrays_, preprocessor_, owner_, checks_);
+}
+
 std::shared_ptr<const Model> Model::WithNotes(std::string notes) const {
   ModelInfo info = info_;
   info.notes = std::move(notes);
@@ -118,6 +126,12 @@ std::shared_ptr<const Model> Model::WithNotes(std::string notes) const {
 }
 
 std::shared_ptr<const Model> AdjustedModel(std::shared_ptr<const Model> model, float rare) {
+  if (const auto& names = model->info().name_ranking; names != nullptr) {
+    const LogitAdjustment& adjustment = model->info().adjustment;
+    const float more = adjustment.At(rare) - adjustment.usual;
+    if (more == names->rare_weight()) return model;
+    return model->WithNameRanking(std::make_shared<const NameRanking>(names->WithRare(more)));
+  }
   const float weight = model->info().adjustment.At(rare);
   if (weight == 0.0f || model->arrays().label_counts.empty()) return model;
   return model->WithLogitAdjustment(weight);

@@ -25,6 +25,8 @@
 
 namespace dslide {
 
+class NameRanking;
+
 constexpr uint32_t kNoLabel = 0xffffffffu;
 
 // What a model is.
@@ -37,6 +39,9 @@ struct ModelInfo {
   // Of a model of numbers, by id; none: labels are numbers.
   std::vector<std::string> label_names = {};
   LogitAdjustment adjustment = {};  // which the arrays do not have
+  // Ranks labels by the names in a text, too; its reranker was fitted on the arrays' logits. Null:
+  // the model alone ranks them.
+  std::shared_ptr<const NameRanking> name_ranking = {};
   std::string notes;  // what a front end keeps with the model (tools/python: JSON); or empty
 
   uint32_t features() const { return config.model.features; }
@@ -115,6 +120,8 @@ class Model {
   // Probabilities are those of the adjusted logits. The result has neither label counts nor an
   // adjustment: nothing adjusts it twice. REQUIRES label counts.
   std::shared_ptr<const Model> WithLogitAdjustment(float weight) const;
+  // The same model with another name ranking, or without one.
+  std::shared_ptr<const Model> WithNameRanking(std::shared_ptr<const NameRanking> ranking) const;
   // The same model with other notes.
   std::shared_ptr<const Model> WithNotes(std::string notes) const;
 
@@ -133,7 +140,8 @@ class Model {
 };
 
 // The model with its logit adjustment for a preference of rare labels from 0 to 1
-// (LogitAdjustment::At()); without label counts the model itself.
+// (LogitAdjustment::At()); without label counts the model itself. Of a model with a name ranking
+// the usual adjustment is part of that, and the rest adjusts its scores.
 std::shared_ptr<const Model> AdjustedModel(std::shared_ptr<const Model> model, float rare);
 
 // The number of cells for N neurons.

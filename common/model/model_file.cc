@@ -25,6 +25,8 @@
 #include "common/data/whole_file.h"
 #include "common/math/int8/int8_scan.h"
 #include "common/model/block_checks.h"
+#include "common/model/name_ranking.h"
+#include "common/rank/stored_reranker.h"
 #include "common/run/slot_rows.h"
 #include "model_generated.h"
 
@@ -40,6 +42,7 @@ constexpr Magic kBegin = {'d', 's', 'l', 'i', 'd', 'e', ' ', 'm', 'o', 'd', 'e',
 constexpr Magic kEnd = {'d', 's', 'l', 'i', 'd', 'e', ' ', 'e', 'n', 'd', '\n'};
 constexpr char kPreprocessor[] = "preprocessor";
 constexpr char kNotes[] = "notes";
+constexpr char kReranker[] = "reranker";
 constexpr char kLabelNames[] = "label_names";  // each with a line end
 // Nearly all of the file. What they hold can make scores wrong, and nothing else.
 constexpr std::array<std::string_view, 3> kLargeSections = {"input", "rows", "weights"};
@@ -319,6 +322,9 @@ Status WriteModelFile(const Model& model, const std::string& path) {
                [&](const char* name, const auto& array) { add(name, BytesOf(std::span(array))); });
   add(kPreprocessor, preprocessor);
   add(kNotes, model.info().notes);
+  const NameRanking* names = model.info().name_ranking.get();
+  const std::string reranker = names == nullptr ? "" : RerankerBytes(names->reranker());
+  add(kReranker, reranker);
   std::string label_names;
   for (const std::string& name : model.info().label_names) (label_names += name) += '\n';
   add(kLabelNames, label_names);
@@ -401,6 +407,15 @@ Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path, Mode
       return reader.Damaged(kPreprocessor);
     }
     preprocessor = std::make_shared<const Preprocessor>(*std::move(read));
+  }
+  const Result<std::string_view> reranker = reader.Section(kReranker);
+  DSLIDE_RETURN_IF_ERROR(reranker);
+  if (!reranker->empty()) {
+    if (preprocessor == nullptr) return reader.Damaged(kReranker);
+    const Vocabulary& vocabulary = preprocessor->vocabulary();
+    auto read = ParseReranker(std::string(*reranker), vocabulary, path);
+    DSLIDE_RETURN_IF_ERROR(read);
+    info.name_ranking = std::make_shared<const NameRanking>(*std::move(read), vocabulary);
   }
   if (DenseRowCount(info.config.model) > 0 && checks != nullptr) {  // which Model reads at once
     const auto dense =

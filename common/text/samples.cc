@@ -31,14 +31,22 @@ struct Encoded {
   std::vector<std::string> ids;     // of records
   std::vector<std::string> errors;  // of records that cannot be read and have a sample; or empty
   UnreadableRecords unreadable;
-  FirstLook look = {};  // of records
+  FirstLook look = {};        // of records
+  NamesOfSamples names = {};  // if they were looked for
 };
+
+void AddNames(const Record& record, NameMatcher::Finder* finder, Encoded* encoded) {
+  if (finder == nullptr) return;
+  const std::span<const NameMatch> matches = finder->Find(record);
+  encoded->names.Add({matches, finder->words()});
+}
 
 // The parts of each record that become a sample.
 enum class Wanted { kAll, kLabels };
 
+// `finder`: null, if names are not wanted.
 Encoded EncodeBlock(const RecordFile& file, const LineBlock& block, Preprocessor::Encoder* encoder,
-                    Wanted wanted = Wanted::kAll) {
+                    Wanted wanted = Wanted::kAll, NameMatcher::Finder* finder = nullptr) {
   Encoded encoded;
   ForEachRecord(file, block, &encoded.unreadable, [&](Record& record) {
     if (wanted == Wanted::kLabels) record.fields.clear();
@@ -47,13 +55,14 @@ Encoded EncodeBlock(const RecordFile& file, const LineBlock& block, Preprocessor
     sample.weight = record.weight;
     encoded.samples.Add(sample);
     encoded.ids.push_back(record.id);
+    AddNames(record, finder, &encoded);
   });
   return encoded;
 }
 
 // A sample for each line: one without words if it is blank or cannot be read.
-Encoded EncodeLines(const RecordFile& file, const LineBlock& block,
-                    Preprocessor::Encoder* encoder) {
+Encoded EncodeLines(const RecordFile& file, const LineBlock& block, Preprocessor::Encoder* encoder,
+                    NameMatcher::Finder* finder) {
   Encoded encoded;
   for (size_t i = 0; i < block.size(); ++i) {
     encoded.unreadable.CountRecord();
@@ -68,6 +77,7 @@ Encoded EncodeLines(const RecordFile& file, const LineBlock& block,
     }
     encoded.samples.Add(encoder->Encode(*record));
     encoded.ids.push_back(record->id);
+    AddNames(*record, finder, &encoded);
     encoded.errors.push_back(std::move(error));
   }
   return encoded;
@@ -571,18 +581,25 @@ SampleReader::SampleReader(RecordFile file, const ModelInput& model, bool skip_b
   }
 }
 
+void SampleReader::FindNames(const NameMatcher& matcher) {
+  while (finders_.size() < encoders_.size()) finders_.emplace_back(matcher);
+}
+
 Status SampleReader::Refill() {
   part_ = next_ = 0;
   Result<std::vector<Part>> parts = MapNextBlocks<Part>(
       file_->stream(), !skip_blank_, encoders_.size(),
       [&](size_t thread, const LineBlock& block) -> Result<Part> {
+        Preprocessor::Encoder* encoder = &encoders_[thread];
+        NameMatcher::Finder* finder = finders_.empty() ? nullptr : &finders_[thread];
         Encoded encoded = expanded_     ? ExpandBlock(*file_, block, *preprocessor_)
-                          : skip_blank_ ? EncodeBlock(*file_, block, &encoders_[thread])
-                                        : EncodeLines(*file_, block, &encoders_[thread]);
+                          : skip_blank_ ? EncodeBlock(*file_, block, encoder, Wanted::kAll, finder)
+                                        : EncodeLines(*file_, block, encoder, finder);
         encoded.ids.resize(encoded.samples.size());
         encoded.errors.resize(encoded.samples.size());
-        return Part{std::move(encoded.samples), std::move(encoded.ids), std::move(encoded.errors),
-                    std::move(encoded.unreadable), std::move(encoded.look)};
+        return Part{std::move(encoded.samples), std::move(encoded.ids),
+                    std::move(encoded.errors),  std::move(encoded.unreadable),
+                    std::move(encoded.look),    std::move(encoded.names)};
       });
   DSLIDE_RETURN_IF_ERROR(parts);
   parts_ = *std::move(parts);

@@ -20,6 +20,7 @@
 #include "common/text/records/first_look.h"
 #include "common/text/records/record_file.h"
 #include "common/text/records/record_format.h"
+#include "common/text/vocabulary/sample_names.h"
 
 namespace dslide {
 
@@ -106,11 +107,19 @@ class SampleReader {
   // Of a file with numbers that tells its sizes: what it says.
   const XcHeader* header() const { return numbers_ ? numbers_->header() : nullptr; }
 
+  // names() are those that `matcher` finds, which must outlive the reader. REQUIRES a file of
+  // records of which no sample was read.
+  void FindNames(const NameMatcher& matcher);
+
   // The next sample, or nullopt at the end, where too many records that cannot be read are an
   // error; the view is valid until the next call.
   Result<std::optional<SampleView>> Next();
   // Of the sample that Next() returned last: as JSON, empty if it has none.
   const std::string& id() const { return id_; }
+  // The names in that sample's text. Valid until the next call.
+  SampleNames names() const {
+    return finders_.empty() ? SampleNames() : parts_[part_].names[next_ - 1];
+  }
   // Why the record of that sample cannot be read, and where it is; "" if it was read.
   const std::string& error() const { return error_; }
   // For people, if the file has another format than the model's training data: which one.
@@ -129,6 +138,7 @@ class SampleReader {
     std::vector<std::string> errors;
     UnreadableRecords unreadable;
     FirstLook look = {};
+    NamesOfSamples names = {};
   };
 
   SampleReader(std::string path, NumberFile numbers)
@@ -148,6 +158,7 @@ class SampleReader {
   FirstLook look_;
   const Preprocessor* preprocessor_ = nullptr;
   std::vector<Preprocessor::Encoder> encoders_;  // [threads]
+  std::vector<NameMatcher::Finder> finders_;     // [threads], or none
   std::vector<Part> parts_;
   size_t part_ = 0;
   size_t next_ = 0;  // of parts_[part_]

@@ -26,7 +26,7 @@ enum class EvaluationSet {
   kTest,      // all test samples, at the end
 };
 
-// A held-out sample with the labels that the model ranks first.
+// A held-out or test sample with the labels that the model ranks first.
 struct RankedSample {
   std::vector<uint32_t> labels;  // the true ones, ascending
   std::vector<uint32_t> ranked;  // the best first, at most kAdjustedLabels
@@ -39,7 +39,8 @@ struct EvaluationResult {
   EvaluationSet set = EvaluationSet::kTestPart;
   RankingMetrics metrics;
   std::vector<float> ndcg = {};  // [samples] nDCG@kMaxMetricK of each held-out sample
-  // After the last epoch: held-out samples, in their order, at most Evaluation::kMostKept.
+  // After the last epoch: the samples, in their order, at most Evaluation::kMostKept; of test
+  // samples if RunContext::keeps_rankings.
   std::vector<RankedSample> ranked = {};
 };
 
@@ -109,7 +110,8 @@ struct ShowEvaluation {
 // Writes the adjustment beside the checkpoints.
 struct StoreRanking {
   LogitAdjustment adjustment;
-  std::string newest_checkpoint;  // its directory
+  std::string newest_checkpoint;          // its directory
+  std::vector<RankedSample> ranked = {};  // held-out samples, if RunContext::keeps_rankings
 };
 
 // Its outcome goes to SchedulerCore::OnManifest().

@@ -60,8 +60,9 @@ class Outbox {
 
   void ReplyWithStatus(const PeerId& to, uint64_t request);
   void WriteManifest(Manifest manifest) { Add(action::WriteManifest{std::move(manifest)}); }
-  void StoreRanking(const LogitAdjustment& adjustment, std::string newest_checkpoint) {
-    Add(action::StoreRanking{adjustment, std::move(newest_checkpoint)});
+  void StoreRanking(const LogitAdjustment& adjustment, std::string newest_checkpoint,
+                    std::vector<RankedSample> ranked) {
+    Add(action::StoreRanking{adjustment, std::move(newest_checkpoint), std::move(ranked)});
   }
   void ShowEpoch(uint32_t epochs) { Add(action::ShowEpoch{epochs}); }
   void FetchSegment(uint32_t number) { Add(action::FetchSegment{number}); }

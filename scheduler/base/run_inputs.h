@@ -40,6 +40,8 @@ struct RunContext {
   std::vector<uint32_t> held_out = {};
   // Counts labels of the samples that are trained. Null where rankings are not adjusted.
   std::shared_ptr<const LabelLogs> label_logs = {};
+  // Whether the shell wants the predictions of the last evaluations, to rank labels by names, too.
+  bool keeps_rankings = false;
   std::vector<std::string> open_keys = {};  // whose values the run may choose
   Overrides settings = {};  // what was chosen since the run began, "section.key=value"
   Config base = {};         // `config` without them: members know the run by it

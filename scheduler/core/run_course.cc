@@ -30,8 +30,9 @@ Evaluation::Adjustment AdjustmentFor(const RunState& run, EvaluationSet set) {
   if (set == EvaluationSet::kHeldOut && run.pass().training_complete()) {
     return {logs, {}, /*keeps_samples=*/true};
   }
-  const bool adjusts = run.adjustment && run.adjustment->usual != 0;
-  if (set == EvaluationSet::kTest && adjusts) return {logs, run.adjustment->usual};
+  const float weight = run.adjustment ? run.adjustment->usual : 0;
+  const bool keeps = run.inputs.keeps_rankings;
+  if (set == EvaluationSet::kTest && (keeps || weight != 0)) return {logs, weight, keeps};
   return {};
 }
 
@@ -61,8 +62,9 @@ void EndEvaluation(RunState* run, int64_t now_ms) {
                                  Plural(m.samples, "test sample")),
                      {{"samples", m.samples}}});
   } else {
-    run->totals.last_evaluation = result;
-    run->out.ShowEvaluation(result, std::move(examples));
+    EvaluationResult& last = run->totals.last_evaluation.emplace(result);
+    last.ranked.clear();
+    run->out.ShowEvaluation(std::move(result), std::move(examples));
   }
   if (result.set == EvaluationSet::kTest)
     return Finish(run, EndOf(*run), run_end::kTrained, now_ms);

@@ -119,14 +119,16 @@ std::vector<std::string> OpenKeys(const Config& asked) {
 void OnHeldOutEvaluated(RunState* run, EvaluationResult result, int64_t now_ms) {
   run->out.Record(LedgerHeldOut{result.epoch, result.ndcg});
   run->held_out.Add(result.epoch, std::exchange(result.ndcg, {}));
-  const std::vector<RankedSample> ranked = std::exchange(result.ranked, {});
+  std::vector<RankedSample> ranked = std::exchange(result.ranked, {});
   std::string line;
   if (!ranked.empty()) {
     AdjustmentChoice choice =
         ChooseAdjustment(ranked, *run->inputs.label_logs, run->inverse_propensities);
     run->adjustment = choice.adjustment;
-    run->out.StoreRanking(choice.adjustment, run->checkpointer.newest_directory());
     if (ranked.size() == result.metrics.samples) result.metrics = choice.metrics;
+    if (!run->inputs.keeps_rankings) ranked.clear();
+    run->out.StoreRanking(choice.adjustment, run->checkpointer.newest_directory(),
+                          std::move(ranked));
     line = std::move(choice.line);
   }
   run->totals.last_held_out = result;

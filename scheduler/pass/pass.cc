@@ -156,10 +156,8 @@ EvaluationResult Pass::EndEvaluation(std::vector<EvaluatedSample>* examples) {
   DSLIDE_CHECK(complete() && evaluating());
   Evaluation& evaluation = std::get<Evaluating>(stage_).evaluation;
   EvaluationResult result{counted_.epoch, evaluation.set(), evaluation.Result()};
-  if (result.set == EvaluationSet::kHeldOut) {
-    result.ndcg = evaluation.TakeNdcg();
-    result.ranked = evaluation.TakeSamples();
-  }
+  if (result.set == EvaluationSet::kHeldOut) result.ndcg = evaluation.TakeNdcg();
+  result.ranked = evaluation.TakeSamples();
   *examples = evaluation.TakeExamples();
   Enter(PassEvent::kAllCount, Between());
   return result;

@@ -1,6 +1,7 @@
 // A vocabulary from end to end: labels by identifier or name in data, both in predictions, and
 // labels without training samples.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <fstream>
@@ -98,6 +99,81 @@ TEST_CASE("a run with a vocabulary knows labels by identifier and by name") {
   CHECK(run.Run("dslide", {"train", "--from", run.run_directory(), "--run-dir", run.Path("none"),
                            "--data", run.Path("other.jsonl"), "--set", "train.test="}) == 2);
   CHECK(Contains(run.last_errors(), "the vocabulary of the model lacks all labels, as 'x'"));
+}
+
+// A word that no other label has.
+std::string NameOf(size_t label) {
+  constexpr const char* kSyllables[] = {"ba", "do", "ki", "lu", "me", "no", "ra", "su", "te", "vi"};
+  std::string name = "x";
+  for (size_t rest = label + 1000; rest > 0; rest /= 10) name += kSyllables[rest % 10];
+  return name;
+}
+
+// Texts of common words that mention their label in most cases, and another one in some.
+void WriteMentions(const std::string& path, size_t samples, size_t labels, uint64_t seed) {
+  std::ofstream file(path);
+  Random random(seed);
+  for (size_t i = 0; i < samples; ++i) {
+    const size_t label = random.Below(labels);
+    std::string text;
+    for (int word = 0; word < 12; ++word) text += "word" + std::to_string(random.Below(40)) + " ";
+    if (random.Below(10) < 8) text += NameOf(label) + " ";
+    if (random.Below(10) < 2) text += NameOf(random.Below(labels));
+    file << nlohmann::json{{"text", text}, {"labels", {NameOf(label)}}}.dump() << "\n";
+  }
+}
+
+TEST_CASE("a ranking by names in texts is learned, stored, exported, and can be left out") {
+  constexpr size_t kLabels = 300;
+  TestRun run;
+  WriteMentions(run.Path("train.jsonl"), 1500, kLabels, 1);
+  WriteMentions(run.Path("test.jsonl"), 300, kLabels, 2);
+  {
+    std::ofstream file(run.Path("vocabulary.tsv"));
+    for (size_t label = 0; label < kLabels; ++label) {
+      file << Uri(label) << "\t" << NameOf(label) << "\n";
+    }
+  }
+  REQUIRE_MESSAGE(run.Run("dslide", {"train", "--run-dir", run.run_directory(), "--data",
+                                     run.Path("train.jsonl"), "--test", run.Path("test.jsonl"),
+                                     "--set", "labels.vocabulary=" + run.Path("vocabulary.tsv"),
+                                     "--set", "labels.name_weight=0", "--set", "model.hidden=16",
+                                     "--set", "train.heldout=200", "--set", "train.epochs=2",
+                                     "--set", "cluster.scheduler_bind=tcp://127.0.0.1:*"}) == 0,
+                  run.last_errors());
+  const std::string output = run.last_output();
+  CHECK(Contains(output, "held out, ranked by model and names: P@1 "));
+  const auto evaluate = [&](const std::string& model, const std::string& rank) {
+    REQUIRE_MESSAGE(run.Run("dslide", {"evaluate", model, "--data", run.Path("test.jsonl"),
+                                       "--json", "--rank", rank}) == 0,
+                    run.last_errors());
+    return nlohmann::json::parse(run.last_output())["p_at_1"].get<double>();
+  };
+  const double by_names = evaluate(run.run_directory(), "names");
+  CHECK(by_names > 0.6);  // 80 % of the texts mention their label
+  CHECK(by_names > evaluate(run.run_directory(), "model") + 0.1);
+  CHECK(Contains(output,
+                 fmt::format("final, ranked by model and names: P@1 {:.2f}", 100 * by_names)));
+
+  REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--output", run.Path("a.model")}) == 0);
+  CHECK(evaluate(run.Path("a.model"), "names") == doctest::Approx(by_names).epsilon(0.02));
+  CHECK(evaluate(run.Path("a.model"), "model") < by_names - 0.1);
+
+  // A text of which the model knows nothing but the name.
+  std::ofstream(run.Path("new.jsonl")) << "{\"text\": \"" + NameOf(7) + "\"}\n";
+  REQUIRE(run.Run("dslide", {"predict", run.Path("a.model"), "--data", run.Path("new.jsonl"),
+                             "--top-k", "3", "--json"}) == 0);
+  const auto predicted = nlohmann::json::parse(run.last_output());
+  CHECK(predicted["labels"].size() == 3);
+  CHECK(predicted["labels"][0] == NameOf(7));
+  CHECK(run.Run("dslide", {"evaluate", run.run_directory(), "--data", run.Path("test.jsonl"),
+                           "--rank", "both"}) == 2);
+  CHECK(Contains(run.last_errors(), "--rank both: must be names or model"));
+
+  std::ofstream(run.run_directory() + "/checkpoint/reranker") << "damaged";
+  CHECK(run.Run("dslide", {"evaluate", run.run_directory(), "--data", run.Path("test.jsonl")}) ==
+        2);
+  CHECK(Contains(run.last_errors(), "reranker: damaged (7 bytes); remove the file"));
 }
 
 TEST_CASE("a folder of documents and a vocabulary are trained on and predicted") {

@@ -22,6 +22,7 @@ bool IsNameOfRun(const std::string& name) {
 bool IsNameOfCheckpoints(const std::string& name) {
   static constexpr std::string_view kPrefixes[] = {"orphan-", "preprocessor-", "step-", "store-"};
   return name == kLabelNamesName || name == kLabelCountsName || name == kRankingName ||
+         name == kRerankerName ||
          std::ranges::any_of(kPrefixes, [&](std::string_view p) { return name.starts_with(p); });
 }
 

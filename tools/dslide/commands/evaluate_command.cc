@@ -219,7 +219,7 @@ Status EvaluateRare(const EvaluateTask& task) {
   std::vector<RareMeasures> rows;
   RankingTask ranking = task.ranking;
   for (const float rare : {1.0f, 0.75f, 0.5f, 0.25f, 0.0f}) {
-    ranking.rare = rare;
+    ranking.ranking.rare = rare;
     Result<RankingRun> run = RankingRun::Open(ranking);
     DSLIDE_RETURN_IF_ERROR(run);
     if (!frequencies) {

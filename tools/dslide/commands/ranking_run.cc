@@ -56,7 +56,7 @@ CommandLine RankingCommandLine(const std::string& name, const std::string& summa
   line.Flag("exclude-own-features",
             "rank without labels that the sample has as features or words already");
   line.Flag("json", "print JSON");
-  DeclareRare(&line);
+  DeclareRanking(&line);
   DeclareFormatOptions(&line);
   return line;
 }
@@ -85,15 +85,16 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments) {
   if (!task.search && search != "auto") {
     return BadInput(fmt::format("--search {}: must be one of auto|{}", search, SearchNames()));
   }
-  const Result<float> rare = arguments.Fraction("rare");
-  DSLIDE_RETURN_IF_ERROR(rare);
-  task.rare = *rare;
+  const Result<RankingChoice> ranking = RankingFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(ranking);
+  task.ranking = *ranking;
   return task;
 }
 
 Result<RankingRun> RankingRun::Open(RankingTask task) {
-  Result<std::unique_ptr<Inference>> model =
-      Inference::Load(task.checkpoint, {task.label_names, task.probabilities, task.rare});
+  Result<std::unique_ptr<Inference>> model = Inference::Load(
+      task.checkpoint,
+      {task.label_names, task.probabilities, task.ranking.rare, task.ranking.by_model});
   DSLIDE_RETURN_IF_ERROR(model);
   DSLIDE_RETURN_IF_ERROR(
       CheckOutputs({(*model)->config().train.label_names}, {{"output", task.output}}));
@@ -105,6 +106,9 @@ Result<RankingRun> RankingRun::Open(RankingTask task) {
   DSLIDE_RETURN_IF_ERROR(reader);
   if (!reader->note().empty()) fmt::print(stderr, "{}: {}\n", task.data, reader->note());
   DSLIDE_RETURN_IF_ERROR(CheckFit(task, reader->header(), **model));
+  if (const NameRanking* names = (*model)->name_ranking(); names != nullptr) {
+    reader->FindNames(names->matcher());
+  }
   return RankingRun(std::move(task), std::move(*model), std::move(*reader));
 }
 
@@ -125,6 +129,7 @@ Result<SampleBatch> RankingRun::NextBatch() {
     batch.features.EndRow();
     batch.labels.ids.insert(batch.labels.ids.end(), s.labels.begin(), s.labels.end());
     batch.labels.EndRow();
+    if (model_->name_ranking() != nullptr) batch.names.Add(reader_.names());
     batch.ids.push_back(reader_.id());
     batch.errors.push_back(reader_.error());
   }
@@ -165,13 +170,29 @@ std::string RankingRun::UnreadableNote() const {
                      unreadable().first());
 }
 
-Result<RankedLabels> RankingRun::Rank(const SparseRows& features) {
-  if (task_.probabilities) {
-    return model_->RankWithProbabilities(features, task_.depth, *task_.search,
-                                         ExcludesOwnFeatures());
+Result<RankedLabels> RankingRun::Rank(const SampleBatch& batch) {
+  const NameRanking* names = model_->name_ranking();
+  if (names == nullptr) return RankByModel(batch.features, task_.depth);
+  const Result<RankedLabels> by_model =
+      RankByModel(batch.features, std::max(task_.depth, kModelCandidates));
+  DSLIDE_RETURN_IF_ERROR(by_model);
+  RankedLabels ranked;
+  for (uint32_t i = 0; i < batch.features.rows(); ++i) {
+    LabelFilter filter;
+    if (ExcludesOwnFeatures()) {
+      filter.denied = model_->preprocessor()->OwnLabels(batch.features.Ids(i));
+      std::ranges::sort(filter.denied);
+    }
+    names->AppendRow(*by_model, i, batch.names[i], &filter, task_.depth, &ranked);
   }
-  Result<TopKReply> best =
-      model_->Rank(features, task_.depth, *task_.search, ExcludesOwnFeatures());
+  return ranked;
+}
+
+Result<RankedLabels> RankingRun::RankByModel(const SparseRows& features, uint32_t depth) {
+  if (task_.probabilities) {
+    return model_->RankWithProbabilities(features, depth, *task_.search, ExcludesOwnFeatures());
+  }
+  Result<TopKReply> best = model_->Rank(features, depth, *task_.search, ExcludesOwnFeatures());
   DSLIDE_RETURN_IF_ERROR(best);
   return RankedLabels{*std::move(best), {}};
 }
@@ -189,7 +210,7 @@ Status RankingRun::RankAll(
       DSLIDE_RETURN_IF_ERROR(search);
       task_.search = *search;
     }
-    const Result<RankedLabels> ranked = Rank(batch->features);
+    const Result<RankedLabels> ranked = Rank(*batch);
     DSLIDE_RETURN_IF_ERROR(ranked);
     each(*batch, *ranked);
   }

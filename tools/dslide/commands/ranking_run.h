@@ -17,6 +17,7 @@
 #include "common/wire/messages.h"
 #include "tools/dslide/model/format_options.h"
 #include "tools/dslide/model/inference.h"
+#include "tools/dslide/model/model_source.h"
 
 namespace dslide {
 
@@ -31,7 +32,7 @@ struct RankingTask {
   // Whether predictions have probabilities, which the model as it is served computes. Unless
   // `search` is set, all labels are scored then.
   bool probabilities = false;
-  float rare = 0;  // ModelSourceOptions::rare
+  RankingChoice ranking;
   bool exclude_own_features = false;
   bool wants_labels = false;  // data without labels is refused
 };
@@ -45,6 +46,7 @@ Result<RankingTask> RankingTaskFrom(const ParsedArguments& arguments);
 struct SampleBatch {
   SparseRows features;
   SparseRows labels;
+  NamesOfSamples names;             // if the model's name ranking wants them
   std::vector<std::string> ids;     // each sample's id as JSON, or ""
   std::vector<std::string> errors;  // why each row's record cannot be read, or ""
 };
@@ -73,7 +75,8 @@ class RankingRun {
 
   Result<SampleBatch> NextBatch();
   Result<Search> CheapestSearch(const SampleBatch& batch);
-  Result<RankedLabels> Rank(const SparseRows& features);
+  Result<RankedLabels> RankByModel(const SparseRows& features, uint32_t depth);
+  Result<RankedLabels> Rank(const SampleBatch& batch);
   bool ExcludesOwnFeatures() const;
   std::string UnreadableNote() const;
 

@@ -40,7 +40,7 @@ struct Task {
   std::string token;  // "": none is wanted
   uint32_t threads = 1, reload_s = 0, limit_ms = 0, request_kb = 0, connections = 0;
   std::optional<ModelSearch> search;
-  float rare = 0;  // ModelSourceOptions::rare
+  RankingChoice ranking;
   AllowedOrigins origins;
   AllowedHosts hosts;
 };
@@ -87,9 +87,9 @@ Result<Task> TaskFrom(const ParsedArguments& arguments) {
   if (!task.search && search != "auto") {
     return BadInput(fmt::format("--search {}: must be auto, exact, scan or index", search));
   }
-  const Result<float> rare = arguments.Fraction("rare");
-  DSLIDE_RETURN_IF_ERROR(rare);
-  task.rare = *rare;
+  const Result<RankingChoice> ranking = RankingFrom(arguments);
+  DSLIDE_RETURN_IF_ERROR(ranking);
+  task.ranking = *ranking;
   if (arguments.Has("token")) {
     Result<std::string> token = ReadToken(arguments.Get("token"));
     if (!token.ok()) return BadInput("--token: " + token.error().message);
@@ -193,7 +193,8 @@ Status Serve(const ParsedArguments& arguments) {
   ServeMetrics metrics;
   ModelSourceOptions options;
   options.say = [](const std::string& line) { LogInfo({event::kModelLoaded, line}); };
-  options.rare = task->rare;
+  options.rare = task->ranking.rare;
+  options.by_model = task->ranking.by_model;
   ServedSource source(task->model, options);
   std::optional<LoadedModel> loaded = LoadUnlessStopped(&source, &stop);
   if (!loaded) {
@@ -263,7 +264,7 @@ int ServeCommand(int argc, char** argv) {
   line.Option("search", "auto|exact|scan|index",
               "where a request does not say: all labels, all in 8 bits first, or likely cells",
               "auto");
-  DeclareRare(&line);
+  DeclareRanking(&line);
   line.Option(
       "threads", "N",
       "that predict, and as many for requests of long bodies or many samples; 0: one a core", "0");

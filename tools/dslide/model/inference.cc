@@ -57,6 +57,7 @@ std::unique_ptr<Inference> Inference::Of(std::shared_ptr<const Model> model,
   inference->directory_ = path;
   inference->preprocessor_ = model->shared_preprocessor();
   inference->label_names_ = model->info().label_names;
+  inference->name_ranking_ = model->info().name_ranking;
   for (uint32_t i = 0; i < CoresOfThisMachine(); ++i) {
     inference->rankers_.emplace_back(model, BestKernels());
   }
@@ -64,9 +65,10 @@ std::unique_ptr<Inference> Inference::Of(std::shared_ptr<const Model> model,
 }
 
 Result<std::unique_ptr<Inference>> Inference::LoadAsServed(const std::string& path,
-                                                           std::optional<float> rare) {
+                                                           const Options& how) {
   ModelSourceOptions options;
-  options.rare = rare;
+  options.rare = how.rare;
+  options.by_model = how.by_model;
   options.index = false;
   Result<std::shared_ptr<const Model>> model = LoadModel(path, options);
   DSLIDE_RETURN_IF_ERROR(model);
@@ -81,9 +83,13 @@ Result<std::unique_ptr<Inference>> Inference::Load(const std::string& path,
                                                    const Options& options) {
   const std::string& label_names = options.label_names;
   const bool as_served = options.as_served || IsModelFile(path);
-  auto model =
-      as_served ? LoadAsServed(path, options.rare) : LoadCheckpoint(path, label_names.empty());
+  auto model = as_served ? LoadAsServed(path, options) : LoadCheckpoint(path, label_names.empty());
   if (model.ok() && !as_served && options.rare) {
+    if (!options.by_model) {
+      auto names = LoadNameRankingOf((*model)->directory_, (*model)->preprocessor());
+      DSLIDE_RETURN_IF_ERROR(names);
+      (*model)->name_ranking_ = *std::move(names);
+    }
     DSLIDE_RETURN_IF_ERROR((*model)->AdjustLogits(*options.rare));
   }
   if (!model.ok() || label_names.empty()) return model;
@@ -160,6 +166,11 @@ Result<std::unique_ptr<Inference>> Inference::LoadCheckpoint(const std::string& 
 Status Inference::AdjustLogits(float rare) {
   const Result<StoredAdjustment> stored = LoadAdjustmentOf(directory_, config_.model.labels, rare);
   DSLIDE_RETURN_IF_ERROR(stored);
+  if (name_ranking_ != nullptr) {
+    const float more = stored->adjustment.At(rare) - stored->adjustment.usual;
+    name_ranking_ = std::make_shared<const NameRanking>(name_ranking_->WithRare(more));
+    return {};
+  }
   const float weight = stored->adjustment.At(rare);
   if (stored->counts.empty() || weight == 0.0f) return {};
   const BiasShift shift(stored->counts, weight);

@@ -11,6 +11,7 @@
 
 #include "common/checkpoint/manifest.h"
 #include "common/config/config.h"
+#include "common/model/name_ranking.h"
 #include "common/model/ranker.h"
 #include "common/text/preprocessor.h"
 #include "common/text/samples.h"
@@ -28,6 +29,7 @@ class Inference {
     // The model as `dslide serve` has it: a checkpoint becomes a model with rows in bf16.
     bool as_served = false;
     std::optional<float> rare;  // ModelSourceOptions::rare
+    bool by_model = false;      // ModelSourceOptions::by_model
   };
   static Result<std::unique_ptr<Inference>> Load(const std::string& path, const Options& options);
 
@@ -51,6 +53,9 @@ class Inference {
   const std::vector<std::string>* label_uris() const {
     return preprocessor_ == nullptr ? nullptr : preprocessor_->label_uris();
   }
+
+  // Null: the model alone ranks labels. Rank() and RankWithProbabilities() do so in any case.
+  const NameRanking* name_ranking() const { return name_ranking_.get(); }
 
   // The ways that it can be searched by, exact first.
   std::vector<Search> searches() const;
@@ -81,7 +86,7 @@ class Inference {
 
   static std::unique_ptr<Inference> Of(std::shared_ptr<const Model> model, const std::string& path);
   static Result<std::unique_ptr<Inference>> LoadAsServed(const std::string& path,
-                                                         std::optional<float> rare);
+                                                         const Options& options);
   static Result<std::unique_ptr<Inference>> LoadCheckpoint(const std::string& path,
                                                            bool with_label_names);
   std::vector<uint32_t> OwnLabels(std::span<const uint32_t> features) const;
@@ -99,6 +104,7 @@ class Inference {
   std::string directory_;
   std::shared_ptr<const Preprocessor> preprocessor_;
   std::vector<std::string> label_names_;  // of a model of numbers
+  std::shared_ptr<const NameRanking> name_ranking_;
   // Of a checkpoint:
   std::unique_ptr<ExecutorPool> pool_;
   std::unique_ptr<const DenseWeights> dense_;  // null: no dense layers

@@ -37,8 +37,34 @@ Status CheckRare(const std::string& path, bool has_counts, float rare) {
 
 }  // namespace
 
-void DeclareRare(CommandLine* line) {
+void DeclareRanking(CommandLine* line) {
   line->Option("rare", "0..1", "prefer rare labels, at the cost of precision; 0: not at all", "0");
+  line->Option("rank", "names|model",
+               "rank labels by their names in the text, too, if training found that these help; "
+               "model: by the model alone",
+               "names");
+}
+
+Result<RankingChoice> RankingFrom(const ParsedArguments& arguments) {
+  const Result<float> rare = arguments.Fraction("rare");
+  DSLIDE_RETURN_IF_ERROR(rare);
+  const std::string rank = arguments.Get("rank");
+  if (rank != "names" && rank != "model") {
+    return BadInput(fmt::format("--rank {}: must be names or model", rank));
+  }
+  return RankingChoice{*rare, rank == "model"};
+}
+
+Result<std::shared_ptr<const NameRanking>> LoadNameRankingOf(const std::string& checkpoint,
+                                                             const Preprocessor* preprocessor) {
+  if (preprocessor == nullptr || preprocessor->vocabulary().empty()) {
+    return std::shared_ptr<const NameRanking>();
+  }
+  const Vocabulary& vocabulary = preprocessor->vocabulary();
+  auto reranker = LoadRerankerOf(checkpoint, vocabulary);
+  DSLIDE_RETURN_IF_ERROR(reranker);
+  if (*reranker == nullptr) return std::shared_ptr<const NameRanking>();
+  return std::make_shared<const NameRanking>(*std::move(reranker), vocabulary);
 }
 
 Result<StoredAdjustment> LoadAdjustmentOf(const std::string& checkpoint, uint32_t num_labels,
@@ -56,6 +82,7 @@ Result<std::shared_ptr<const Model>> LoadModel(const std::string& path,
   if (IsModelFile(path)) {
     Result<std::shared_ptr<const Model>> model = OpenModelFile(path, options.memory);
     DSLIDE_RETURN_IF_ERROR(model);
+    if (options.by_model) model = (*model)->WithNameRanking(nullptr);
     if (!options.rare) return model;
     DSLIDE_RETURN_IF_ERROR(
         CheckRare(path, !(*model)->arrays().label_counts.empty(), *options.rare));
@@ -75,6 +102,11 @@ Result<std::shared_ptr<const Model>> LoadModel(const std::string& path,
       LoadAdjustmentOf((*source)->directory(), info.labels(), options.rare.value_or(0.0f));
   DSLIDE_RETURN_IF_ERROR(stored_adjustment);
   info.adjustment = stored_adjustment->adjustment;
+  if (!options.by_model) {
+    auto names = LoadNameRankingOf((*source)->directory(), (*source)->preprocessor());
+    DSLIDE_RETURN_IF_ERROR(names);
+    info.name_ranking = *std::move(names);
+  }
   ModelBuilder builder(std::move(info), (*source)->shared_preprocessor(), BestKernels());
   (*source)->ForEachRow(
       [&](uint32_t feature, const float* weights) { builder.SetInput(feature, weights); },

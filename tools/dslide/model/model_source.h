@@ -13,6 +13,7 @@
 #include "common/data/measures/logit_adjustment.h"
 #include "common/model/model.h"
 #include "common/model/model_file.h"
+#include "common/model/name_ranking.h"
 #include "tools/dslide/model/format_options.h"
 
 namespace dslide {
@@ -26,6 +27,7 @@ struct ModelSourceOptions {
   // From 0 to 1, how far rare labels are preferred (LogitAdjustment::At()). nullopt: the model has
   // no logit adjustment, and WriteModelFile() may write it.
   std::optional<float> rare = 0.0f;
+  bool by_model = false;  // names in texts do not count (NameRanking)
   bool has_data = false;  // the command has --data, which a line may tell people to use
   ModelMemory memory = ModelMemory::kMapped;  // of a model file
   // Told what is done, a line each.
@@ -41,8 +43,17 @@ struct StoredAdjustment {
 Result<StoredAdjustment> LoadAdjustmentOf(const std::string& checkpoint, uint32_t num_labels,
                                           float rare);
 
-// Declares --rare, whose value is ModelSourceOptions::rare.
-void DeclareRare(CommandLine* line);
+// Declares --rare and --rank.
+void DeclareRanking(CommandLine* line);
+struct RankingChoice {
+  float rare = 0;         // ModelSourceOptions
+  bool by_model = false;  // the same
+};
+Result<RankingChoice> RankingFrom(const ParsedArguments& arguments);
+
+// Null, if the run has no reranker. Errors name the file.
+Result<std::shared_ptr<const NameRanking>> LoadNameRankingOf(const std::string& checkpoint,
+                                                             const Preprocessor* preprocessor);
 
 // `path`: a model file, a checkpoint, a directory of checkpoints or a run directory. Errors name
 // it.

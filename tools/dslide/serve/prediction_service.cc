@@ -11,6 +11,7 @@
 #include "common/base/process.h"
 #include "common/log/log.h"
 #include "common/math/kernels.h"
+#include "common/model/name_ranking.h"
 #include "common/text/preprocessor.h"
 #include "tools/dslide/serve/events.h"
 
@@ -62,10 +63,13 @@ class PredictionService::Worker {
   void Use(std::shared_ptr<const Model> model) {
     if (model == model_) return;
     encoder_.reset();
+    finder_.reset();
     damage_is_logged_ = false;
     model_ = std::move(model);
     ranker_.emplace(model_, BestKernels());
     if (model_->preprocessor() != nullptr) encoder_.emplace(*model_->preprocessor());
+    const auto& names = model_->info().name_ranking;
+    if (names != nullptr) finder_.emplace(names->matcher());
   }
 
   // Takes one request after the other: those that do not fit beside the others stay for other
@@ -232,7 +236,9 @@ class PredictionService::Worker {
     for (const Place& place : places) {
       const PredictionRequest& request = place.asked->request;
       Encode(request.samples[place.sample], &features);
-      own_k.push_back(request.k);
+      own_k.push_back(IsRankedByNames(request.samples[place.sample])
+                          ? std::max(request.k, kModelCandidates)
+                          : request.k);
       filters.push_back({{}, {}, &place.asked->filter});  // which may be large
       if (!request.exclude_own) continue;
       std::vector<uint32_t>& own = filters.back().denied;
@@ -252,15 +258,27 @@ class PredictionService::Worker {
     service_.metrics_.Ranked(places.size());
     for (size_t i = 0; i < places.size(); ++i) {
       const PredictionRequest& request = places[i].asked->request;
+      const AskedSample& sample = request.samples[places[i].sample];
+      RankedLabels own;
+      if (IsRankedByNames(sample)) {
+        const std::span<const NameMatch> matches = finder_->Find(sample.record);
+        model_->info().name_ranking->AppendRow(*ranking, i, {matches, finder_->words()},
+                                               &filters[i], request.k, &own);
+      } else {
+        ranking->AppendRow(i, &own);
+      }
       auto& predictions = places[i].asked->predictions[places[i].sample];
-      const TopKReply& best = ranking->best;
-      for (uint32_t e = best.offsets[i]; e < best.offsets[i + 1]; ++e) {
-        const float probability = ranking->probabilities[e];
+      for (size_t e = 0; e < own.best.ids.size(); ++e) {
+        const float probability = own.probabilities[e];
         if (probability < request.threshold) break;
-        predictions.push_back({best.ids[e], best.scores[e], probability});
+        predictions.push_back({own.best.ids[e], own.best.scores[e], probability});
       }
     }
     return {};
+  }
+
+  bool IsRankedByNames(const AskedSample& sample) const {
+    return finder_.has_value() && !sample.features;
   }
 
   void Encode(const AskedSample& sample, SparseRows* rows) {
@@ -282,10 +300,11 @@ class PredictionService::Worker {
   std::shared_ptr<const Model> model_;
   std::optional<Ranker> ranker_;
   std::optional<Preprocessor::Encoder> encoder_;
-  bool damage_is_logged_ = false;  // of model_
-  uint64_t models_ = 0;            // that were set until it has taken model_
-  std::vector<Asked> together_;    // that are to be answered next
-  std::vector<Place> places_;      // in these
+  std::optional<NameMatcher::Finder> finder_;  // none: the model alone ranks labels
+  bool damage_is_logged_ = false;              // of model_
+  uint64_t models_ = 0;                        // that were set until it has taken model_
+  std::vector<Asked> together_;                // that are to be answered next
+  std::vector<Place> places_;                  // in these
 };
 
 PredictionService::PredictionService(Options options, std::shared_ptr<const Model> model,

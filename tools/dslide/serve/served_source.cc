@@ -29,9 +29,11 @@ std::string ServedSource::Identity() const {
     const Result<std::string> checkpoint = FindCheckpoint(path_);
     if (!checkpoint.ok()) return "";
     file = *checkpoint + "/" + kManifestName;
-    struct stat beside = {};
-    const std::string path = fmt::format("{}/{}", DirectoryOfCheckpoint(*checkpoint), kRankingName);
-    if (stat(path.c_str(), &beside) == 0) ranking = VersionOf(beside);
+    for (const char* name : {kRankingName, kRerankerName}) {
+      struct stat beside = {};
+      const std::string path = fmt::format("{}/{}", DirectoryOfCheckpoint(*checkpoint), name);
+      if (stat(path.c_str(), &beside) == 0) ranking += VersionOf(beside);
+    }
     if (stat(file.c_str(), &status) != 0) return "";
   }
   return fmt::format("{} {} {}", file, VersionOf(status), ranking);

@@ -14,6 +14,7 @@
 #include "common/base/mutex.h"
 #include "common/base/process.h"
 #include "common/math/kernels.h"
+#include "common/model/name_ranking.h"
 #include "common/text/preprocessor.h"
 #include "common/text/records/record.h"
 #include "tools/python/module/number_file.h"
@@ -40,12 +41,18 @@ struct Failures {
 // One thread's way to rank: what it needs of the model, and scratch.
 class Predictor::Thread {
  public:
-  explicit Thread(const std::shared_ptr<const Model>& model) : ranker_(model, BestKernels()) {
+  Thread(const std::shared_ptr<const Model>& model, bool by_names) : ranker_(model, BestKernels()) {
     if (model->preprocessor() != nullptr) encoder_.emplace(*model->preprocessor());
+    const auto& names = model->info().name_ranking;
+    if (by_names && names != nullptr) finder_.emplace(names->matcher());
   }
 
-  Result<RankedLabels> Rank(const Samples& samples, size_t begin, size_t end,
-                            const RankRequest& request) {
+  Result<RankedLabels> Rank(const Samples& samples, size_t begin, size_t end, RankRequest request) {
+    const uint32_t wanted = request.k;
+    if (finder_) {
+      request.k = std::min(std::max(wanted, kModelCandidates), ranker_.model().live_labels());
+    }
+    names_ = {};
     SparseRows features;
     for (size_t i = begin; i < end; ++i) {
       const Status read = Read(samples, i, &features);
@@ -65,7 +72,13 @@ class Predictor::Thread {
     if (ranking->best.ids.size() != (end - begin) * k) {
       return BadInput(fmt::format("samples {} to {}: logits that are no numbers", begin, end - 1));
     }
-    return ranking;
+    if (names_.size() == 0) return ranking;
+    RankedLabels by_names;
+    for (size_t i = begin; i < end; ++i) {
+      ranker_.model().info().name_ranking->AppendRow(*ranking, i - begin, names_[i - begin],
+                                                     /*filter=*/nullptr, wanted, &by_names);
+    }
+    return by_names;
   }
 
  private:
@@ -86,6 +99,10 @@ class Predictor::Thread {
       const Result<Record> record =
           ParseRecord(RecordFormat::kJsonLines, std::get<JsonLines>(samples)[i]);
       DSLIDE_RETURN_IF_ERROR(record);
+      if (finder_) {
+        const std::span<const NameMatch> matches = finder_->Find(*record);
+        names_.Add({matches, finder_->words()});
+      }
       const SampleView view = encoder_->Encode(*record);
       features->ids.insert(features->ids.end(), view.features.begin(), view.features.end());
       features->values.insert(features->values.end(), view.values.begin(), view.values.end());
@@ -96,11 +113,13 @@ class Predictor::Thread {
 
   Ranker ranker_;
   std::optional<Preprocessor::Encoder> encoder_;
+  std::optional<NameMatcher::Finder> finder_;  // none: the model alone ranks labels
+  NamesOfSamples names_;                       // of the samples in progress
 };
 
 template <typename Take>
-Status Predictor::RankBlocks(const Samples& samples, const RankRequest& request, size_t threads,
-                             const Take& take) const {
+Status Predictor::RankBlocks(const Samples& samples, const RankRequest& request, bool by_names,
+                             size_t threads, const Take& take) const {
   if (const auto* rows = std::get_if<NumberRows>(&samples)) {
     DSLIDE_RETURN_IF_ERROR(CheckRows(rows->offsets, rows->ids.size()));
     if (rows->values.size() != rows->ids.size()) return BadInput("not as many values as ids");
@@ -115,7 +134,7 @@ Status Predictor::RankBlocks(const Samples& samples, const RankRequest& request,
   const auto work = [&] {
     try {
       FlushDenormals();
-      Thread thread(model_);
+      Thread thread(model_, by_names && std::holds_alternative<JsonLines>(samples));
       while (true) {
         const size_t begin = next.fetch_add(block);
         if (begin >= count) return;
@@ -152,11 +171,13 @@ Status Predictor::Rank(const Samples& samples, uint32_t k, ModelSearch search, s
   request.k = k;
   request.search = search;
   request.probabilities = true;
-  return RankBlocks(samples, request, threads, [&](size_t begin, const RankedLabels& ranking) {
-    std::ranges::copy(ranking.best.ids, best.labels + begin * k);
-    std::ranges::copy(ranking.best.scores, best.logits + begin * k);
-    std::ranges::copy(ranking.probabilities, best.probabilities + begin * k);
-  });
+  const bool by_names = true;
+  return RankBlocks(samples, request, by_names, threads,
+                    [&](size_t begin, const RankedLabels& ranking) {
+                      std::ranges::copy(ranking.best.ids, best.labels + begin * k);
+                      std::ranges::copy(ranking.best.scores, best.logits + begin * k);
+                      std::ranges::copy(ranking.probabilities, best.probabilities + begin * k);
+                    });
 }
 
 Status Predictor::ScoreAll(const Samples& samples, bool probabilities, size_t threads,
@@ -167,16 +188,19 @@ Status Predictor::ScoreAll(const Samples& samples, bool probabilities, size_t th
   request.k = std::max(1u, model_->live_labels());
   request.search = ModelSearch::kExact;
   request.probabilities = probabilities;
-  return RankBlocks(samples, request, threads, [&](size_t begin, const RankedLabels& ranking) {
-    const std::vector<float>& from = probabilities ? ranking.probabilities : ranking.best.scores;
-    const size_t rows = ranking.best.offsets.size() - 1;
-    std::fill_n(scores + begin * labels, rows * labels, forgotten);
-    for (size_t i = 0; i < rows; ++i) {
-      for (uint32_t e = ranking.best.offsets[i]; e < ranking.best.offsets[i + 1]; ++e) {
-        scores[(begin + i) * labels + ranking.best.ids[e]] = from[e];
-      }
-    }
-  });
+  const bool by_names = false;
+  return RankBlocks(
+      samples, request, by_names, threads, [&](size_t begin, const RankedLabels& ranking) {
+        const std::vector<float>& from =
+            probabilities ? ranking.probabilities : ranking.best.scores;
+        const size_t rows = ranking.best.offsets.size() - 1;
+        std::fill_n(scores + begin * labels, rows * labels, forgotten);
+        for (size_t i = 0; i < rows; ++i) {
+          for (uint32_t e = ranking.best.offsets[i]; e < ranking.best.offsets[i + 1]; ++e) {
+            scores[(begin + i) * labels + ranking.best.ids[e]] = from[e];
+          }
+        }
+      });
 }
 
 }  // namespace dslide

@@ -39,21 +39,23 @@ class Predictor {
     float* logits;
     float* probabilities;
   };
-  // REQUIRES 0 < k <= the model's live labels.
+  // Texts are ranked by the model's name ranking, if it has one. REQUIRES 0 < k <= the model's live
+  // labels.
   Status Rank(const Samples& samples, uint32_t k, ModelSearch search, size_t threads,
               const Best& best) const;
 
-  // The logits or the probabilities of all labels, by kExact: [n x N]. Those of labels that a
-  // stream has forgotten are -infinity or 0.
+  // The logits or the probabilities of all labels by the model alone, by kExact: [n x N]. Those of
+  // labels that a stream has forgotten are -infinity or 0.
   Status ScoreAll(const Samples& samples, bool probabilities, size_t threads, float* scores) const;
 
  private:
   class Thread;
 
-  // Calls take(first sample, ranking) for blocks of samples, from several threads.
+  // Calls take(first sample, ranking) for blocks of samples, from several threads. `by_names`:
+  // whether the model's name ranking counts.
   template <typename Take>
-  Status RankBlocks(const Samples& samples, const RankRequest& request, size_t threads,
-                    const Take& take) const;
+  Status RankBlocks(const Samples& samples, const RankRequest& request, bool by_names,
+                    size_t threads, const Take& take) const;
 
   std::shared_ptr<const Model> model_;
 };

@@ -1,0 +1,42 @@
+// Fits a Reranker on held-out samples, and measures it on others.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/data/measures/metrics.h"
+#include "common/rank/reranker.h"
+#include "common/text/vocabulary/vocabulary.h"
+#include "scheduler/base/actions.h"
+
+namespace dslide {
+
+// Held-out samples, measured in kFolds parts, each by trees that were fitted on the others.
+struct FittedReranker {
+  std::shared_ptr<const Reranker> reranker;  // fitted on all; null: it ranks no better
+  RankingMetrics model;                      // of the model's own ranking
+  RankingMetrics reranked;
+};
+
+// Fewer held-out samples do not decide anything.
+constexpr size_t kLeastRerankSamples = 100;
+
+// `names[i]` are the names in sample i. Trees that give a lower P@1 or nDCG@5 than the model are
+// not used. REQUIRES at least kLeastRerankSamples samples.
+Result<FittedReranker> FitReranker(const std::vector<RankedSample>& samples,
+                                   const NamesOfSamples& names, LabelFacts facts,
+                                   const std::string& stem,
+                                   const InversePropensities& propensities);
+
+RankingMetrics MeasureReranked(const Reranker& reranker, const std::vector<RankedSample>& samples,
+                               const NamesOfSamples& names,
+                               const InversePropensities& propensities);
+
+// For people: what the names give.
+std::string HeldOutText(const FittedReranker& fitted);
+std::string TestText(const RankingMetrics& reranked);
+
+}  // namespace dslide

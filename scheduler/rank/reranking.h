@@ -1,0 +1,50 @@
+// The fit of a run's Reranker, in a thread of its own while the test samples are evaluated.
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/data/measures/metrics.h"
+#include "common/text/preprocessor.h"
+#include "scheduler/base/actions.h"
+#include "scheduler/rank/name_evidence.h"
+#include "scheduler/rank/reranker_fit.h"
+
+namespace dslide {
+
+// The scheduler's thread uses an object.
+class Reranking {
+ public:
+  // `label_samples`: [N] samples of each label that are trained.
+  Reranking(NameEvidence evidence, std::vector<uint32_t> label_samples,
+            std::shared_ptr<const Preprocessor> preprocessor, InversePropensities propensities);
+
+  const std::string& stem() const { return evidence_.stem; }
+
+  // Begins to fit, after waiting for an earlier fit. `held_out`: in the order of the held-out
+  // samples. Fewer than kLeastRerankSamples are not fitted.
+  void Begin(std::vector<RankedSample> held_out);
+  bool in_progress() const { return fit_.valid(); }
+  // The outcome of Begin(), once; nullopt: there is none yet, or no more. `waits`: for the outcome.
+  std::optional<Result<FittedReranker>> Take(bool waits);
+
+  // The measures of a taken Reranker on test samples, in their order.
+  RankingMetrics MeasureTest(const Reranker& reranker,
+                             const std::vector<RankedSample>& test) const {
+    return MeasureReranked(reranker, test, evidence_.test, propensities_);
+  }
+
+ private:
+  const NameEvidence evidence_;
+  const std::vector<uint32_t> label_samples_;
+  const std::shared_ptr<const Preprocessor> preprocessor_;
+  const InversePropensities propensities_;
+  std::future<Result<FittedReranker>> fit_;  // the destructor waits for it
+};
+
+}  // namespace dslide
