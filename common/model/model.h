@@ -120,7 +120,7 @@ class Model {
   // Probabilities are those of the adjusted logits. The result has neither label counts nor an
   // adjustment: nothing adjusts it twice. REQUIRES label counts.
   std::shared_ptr<const Model> WithLogitAdjustment(float weight) const;
-  // The same model with another name ranking, or without one.
+  // Returns a copy with this name ranking; null: the model alone ranks labels.
   std::shared_ptr<const Model> WithNameRanking(std::shared_ptr<const NameRanking> ranking) const;
   // The same model with other notes.
   std::shared_ptr<const Model> WithNotes(std::string notes) const;
@@ -140,8 +140,8 @@ class Model {
 };
 
 // The model with its logit adjustment for a preference of rare labels from 0 to 1
-// (LogitAdjustment::At()); without label counts the model itself. Of a model with a name ranking
-// the usual adjustment is part of that, and the rest adjusts its scores.
+// (LogitAdjustment::At()); without label counts the model itself. A name
+// ranking includes the usual adjustment, and the rest adjusts its scores.
 std::shared_ptr<const Model> AdjustedModel(std::shared_ptr<const Model> model, float rare);
 
 // The number of cells for N neurons.

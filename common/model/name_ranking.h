@@ -18,8 +18,8 @@ class NameRanking {
   NameRanking(std::shared_ptr<const Reranker> reranker, const Vocabulary& vocabulary)
       : reranker_(std::move(reranker)),
         matcher_(std::make_shared<const NameMatcher>(vocabulary, reranker_->stem())) {}
-  // The same with a preference for rare labels: the score of a label of n training samples is
-  // lower by weight * log(max(n, 1)).
+  // Returns a copy that prefers rare labels: the score of a label of n training samples is lower by
+  // weight * log(max(n, 1)).
   NameRanking WithRare(float weight) const {
     NameRanking copy = *this;
     copy.rare_weight_ = weight;

@@ -10,7 +10,7 @@
 namespace dslide {
 namespace {
 
-// A label's reliability counts so many matches of mean reliability besides its own.
+// The reliability of a label is smoothed by so many matches of mean reliability.
 constexpr float kPriorMatches = 3;
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 

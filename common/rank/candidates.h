@@ -1,5 +1,5 @@
-// The labels that a sample may have, and what a ranking can tell them apart by: the model's best
-// labels, and the labels that the sample's text mentions by name.
+// The candidates for a sample's labels, and their features for a ranking. Candidates are the
+// model's best labels, and the labels that the sample's text mentions by name.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,8 @@ struct Candidates {
   std::vector<float> rows;  // [labels x kRankFeatures]
 };
 
-// What is known of each label before a sample comes. Immutable; any number of threads may use it.
+// Facts about each label that do not depend on a sample. Immutable; any number of threads may use
+// it.
 class LabelFacts {
  public:
   // `samples`: [N] training samples of each label. `tallies`: [N]. `vocabulary`: of N concepts.

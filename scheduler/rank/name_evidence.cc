@@ -50,7 +50,7 @@ void Tally(SampleNames names, std::span<const uint32_t> labels, std::vector<Name
   }
 }
 
-// Of the training file, which the model knows; that of other files is recognised, or named.
+// The format of the training file, which the preprocessor has recorded.
 DataFormat TrainingFormat(const Preprocessor& preprocessor) {
   return {preprocessor.config().format, preprocessor.config().fields, /*is_model=*/true};
 }

@@ -16,7 +16,7 @@ namespace dslide {
 
 // Held-out samples, measured in kFolds parts, each by trees that were fitted on the others.
 struct FittedReranker {
-  std::shared_ptr<const Reranker> reranker;  // fitted on all; null: it ranks no better
+  std::shared_ptr<const Reranker> reranker;  // fitted on all samples; null if it does not gain
   RankingMetrics model;                      // of the model's own ranking
   RankingMetrics reranked;
 };

@@ -30,7 +30,7 @@ class Reranking {
   // samples. Fewer than kLeastRerankSamples are not fitted.
   void Begin(std::vector<RankedSample> held_out);
   bool in_progress() const { return fit_.valid(); }
-  // The outcome of Begin(), once; nullopt: there is none yet, or no more. `waits`: for the outcome.
+  // Returns the outcome of Begin() once; nullopt before the fit has ended, unless `waits`.
   std::optional<Result<FittedReranker>> Take(bool waits);
 
   // The measures of a taken Reranker on test samples, in their order.

@@ -26,7 +26,7 @@ Status Checked(int code) {
   return Failed(fmt::format("XGBoost: {}", XGBGetLastError()));
 }
 
-// The nodes of a tree in the JSON form of a model, where -1 is no child.
+// Appends the nodes of a tree in the JSON form of an XGBoost model. A leaf has the child -1.
 void AddTree(const nlohmann::json& tree, std::vector<TreeNode>* nodes,
              std::vector<uint32_t>* roots) {
   const auto& left = tree.at("left_children");

@@ -64,10 +64,15 @@ void NameMatcher::AddName(std::string_view name, Owner owner, Finder* words) {
   uint32_t node = 0;
   for (const std::string& stem : stems) {
     const auto word = word_ids_.emplace(stem, static_cast<uint32_t>(word_ids_.size()));
-    const auto [edge, is_new] =
-        edges_.emplace(EdgeOf(node, word.first->second), static_cast<uint32_t>(owners_.size()));
-    if (is_new) owners_.emplace_back();
-    node = edge->second;
+    const uint32_t number = word.first->second;
+    first_nodes_.resize(word_ids_.size(), kUnknown);
+    uint32_t& next = node == 0 ? first_nodes_[number]
+                               : edges_.emplace(EdgeOf(node, number), kUnknown).first->second;
+    if (next == kUnknown) {
+      next = static_cast<uint32_t>(owners_.size());
+      owners_.emplace_back();
+    }
+    node = next;
   }
   std::vector<Owner>& owners = owners_[node];
   for (Owner& known : owners) {
@@ -80,6 +85,7 @@ void NameMatcher::AddName(std::string_view name, Owner owner, Finder* words) {
 }
 
 uint32_t NameMatcher::NodeBehind(uint32_t node, uint32_t word) const {
+  if (node == 0) return first_nodes_[word];
   const auto edge = edges_.find(EdgeOf(node, word));
   return edge == edges_.end() ? kUnknown : edge->second;
 }
@@ -94,16 +100,23 @@ std::span<const NameMatch> NameMatcher::Finder::Find(const Record& record) {
   words_ = 0;
   for (size_t f = 0; f < record.fields.size(); ++f) {
     text_.clear();
-    breaker_.ForEachWord(record.fields[f], [&](std::string_view word) {
-      const auto known =
-          matcher_.word_ids_.find(std::string(stemmer_ ? stemmer_->StemOf(word) : word));
-      text_.push_back(known == matcher_.word_ids_.end() ? kUnknown : known->second);
-    });
+    breaker_.ForEachWord(record.fields[f],
+                         [&](std::string_view word) { text_.push_back(NumberOf(word)); });
     Match(record.fields[f], words_, f == 0 && record.fields.size() > 1);
     words_ += static_cast<uint32_t>(text_.size());
   }
   std::ranges::sort(matches_, {}, &NameMatch::label);
   return matches_;
+}
+
+uint32_t NameMatcher::Finder::NumberOf(std::string_view word) {
+  constexpr size_t kMostSeen = 200'000;  // texts have few words often
+  if (const auto known = seen_.find(word); known != seen_.end()) return known->second;
+  const auto id = matcher_.word_ids_.find(stemmer_ ? stemmer_->StemOf(word) : word);
+  const uint32_t number = id == matcher_.word_ids_.end() ? kUnknown : id->second;
+  if (seen_.size() == kMostSeen) seen_.clear();
+  seen_.emplace(word, number);
+  return number;
 }
 
 // `before`: words of the fields before this one.

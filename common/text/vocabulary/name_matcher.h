@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -47,6 +48,15 @@ class NameMatcher {
 
   const std::string& stem() const { return stem_; }
 
+ private:
+  static constexpr uint32_t kUnknown = UINT32_MAX;
+
+  struct WordHash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  using WordNumbers = std::unordered_map<std::string, uint32_t, WordHash, std::equal_to<>>;
+
+ public:
   // A thread's way to look for names. The matcher must outlive it.
   class Finder {
    public:
@@ -60,21 +70,22 @@ class NameMatcher {
    private:
     friend class NameMatcher;
 
+    // The number of a word, kUnknown if no name has its stem.
+    uint32_t NumberOf(std::string_view word);
     void Match(const std::string& field, uint32_t before, bool is_title);
     void Add(uint32_t node, const std::string& field, NameMatch match);
 
     const NameMatcher& matcher_;
     WordBreaker breaker_;
     std::optional<Stemmer> stemmer_;
-    std::vector<uint32_t> text_;  // words of a field by number; kUnknown: of no name
+    WordNumbers seen_;            // of words as they are written
+    std::vector<uint32_t> text_;  // words of a field by number
     uint32_t words_ = 0;
     std::vector<NameMatch> matches_;
     std::unordered_map<uint32_t, uint32_t> places_;  // of labels in matches_
   };
 
  private:
-  static constexpr uint32_t kUnknown = UINT32_MAX;
-
   // A label whose name ends at a node.
   struct Owner {
     uint32_t label = 0;
@@ -87,9 +98,10 @@ class NameMatcher {
   void AddName(std::string_view name, Owner owner, Finder* words);
 
   std::string stem_;
-  std::unordered_map<std::string, uint32_t> word_ids_;  // by stem
-  std::unordered_map<uint64_t, uint32_t> edges_;        // (node, word) to the next node
-  std::vector<std::vector<Owner>> owners_;              // [nodes]; node 0 is the root
+  WordNumbers word_ids_;                          // by stem
+  std::vector<uint32_t> first_nodes_;             // [words] behind the root, or kUnknown
+  std::unordered_map<uint64_t, uint32_t> edges_;  // (node, word) to the next node
+  std::vector<std::vector<Owner>> owners_;        // [nodes]; node 0 is the root
 };
 
 }  // namespace dslide

@@ -155,13 +155,13 @@ TEST_CASE("a ranking by names in texts is learned, stored, exported, and can be 
   CHECK(Contains(output,
                  fmt::format("final, ranked by model and names: P@1 {:.2f}", 100 * by_names)));
 
-  REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--output", run.Path("a.model")}) == 0);
-  CHECK(evaluate(run.Path("a.model"), "names") == doctest::Approx(by_names).epsilon(0.02));
-  CHECK(evaluate(run.Path("a.model"), "model") < by_names - 0.1);
+  REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--to", run.Path("a.dslide")}) == 0);
+  CHECK(evaluate(run.Path("a.dslide"), "names") == doctest::Approx(by_names).epsilon(0.02));
+  CHECK(evaluate(run.Path("a.dslide"), "model") < by_names - 0.1);
 
   // A text of which the model knows nothing but the name.
   std::ofstream(run.Path("new.jsonl")) << "{\"text\": \"" + NameOf(7) + "\"}\n";
-  REQUIRE(run.Run("dslide", {"predict", run.Path("a.model"), "--data", run.Path("new.jsonl"),
+  REQUIRE(run.Run("dslide", {"predict", run.Path("a.dslide"), "--data", run.Path("new.jsonl"),
                              "--top-k", "3", "--json"}) == 0);
   const auto predicted = nlohmann::json::parse(run.last_output());
   CHECK(predicted["labels"].size() == 3);
