@@ -228,8 +228,11 @@ class Starter {
   // is killed.
   Status RemoveEarlierResults() const {
     std::vector<fs::path> paths = {root_ / "summary.json"};
-    for (const char* name : {kRankingName, kRerankerName, kLabelCountsName}) {
-      if (!options_.resume) paths.push_back(fs::path(inputs_.checkpoint_directory) / name);
+    const fs::path checkpoints = inputs_.checkpoint_directory;
+    // More epochs give other logits than those that an earlier reranker was fitted on.
+    paths.push_back(checkpoints / kRerankerName);
+    for (const char* name : {kRankingName, kLabelCountsName}) {
+      if (!options_.resume) paths.push_back(checkpoints / name);
     }
     for (const fs::path& path : paths) {
       std::error_code error;

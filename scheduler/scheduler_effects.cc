@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/failpoint.h"
+#include "common/checkpoint/layout.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/stored_ranking.h"
 #include "common/run/slot_plan.h"
@@ -162,44 +163,59 @@ void SchedulerShell::Execute(const action::CountLostServer& lost) { reporter_.On
 
 void SchedulerShell::Execute(const action::ShowEpoch& epoch) { reporter_.OnEpoch(epoch.epochs); }
 
-void SchedulerShell::Execute(const action::ShowEvaluation& evaluation) {
-  reporter_.OnEvaluation(evaluation.result);
-  if (evaluation.result.set == EvaluationSet::kTest) ranked_test_ = evaluation.result.ranked;
+void SchedulerShell::Execute(action::ShowEvaluation evaluation) {
+  EvaluationResult& result = evaluation.result;
+  if (result.set == EvaluationSet::kTest) ranked_test_ = std::exchange(result.ranked, {});
+  reporter_.OnEvaluation(result);
   if (!evaluation.examples.empty()) reporter_.OnExamples(evaluation.examples);
 }
 
-void SchedulerShell::Execute(const action::StoreRanking& ranking) {
+void SchedulerShell::Execute(action::StoreRanking ranking) {
   // If this process is killed here, the next one runs the hook for the checkpoint again.
   std::error_code ignored;
   if (hook_.exists()) fs::remove(fs::path(run_directory_) / kHookDoneName, ignored);
   const Status stored = dslide::StoreRanking(core_.run().checkpoint_directory, ranking.adjustment);
   if (!stored.ok()) reporter_.Notice({event::kRankingFailed, stored.error().message});
   ranked_checkpoint_ = ranking.newest_checkpoint;
-  if (reranking_ != nullptr) reranking_->Begin(ranking.ranked);
+  usual_weight_ = ranking.adjustment.usual;
+  // A reranker of earlier epochs was fitted on other logits.
+  reranker_.reset();
+  fs::remove(fs::path(core_.run().checkpoint_directory) / kRerankerName, ignored);
+  if (reranking_ != nullptr) {
+    AdjustLogits(*core_.run().label_logs, usual_weight_, &ranking.ranked);
+    reranking_->Begin(std::move(ranking.ranked));
+  }
   const bool fits = reranking_ != nullptr && reranking_->in_progress();
   if (!fits) hook_.Repeat(ranked_checkpoint_);
 }
 
-void SchedulerShell::StoreReranker(bool waits) {
+void SchedulerShell::StoreReranker() {
   if (reranking_ == nullptr) return;
-  const std::optional<Result<FittedReranker>> fit = reranking_->Take(waits);
+  const std::optional<Result<FittedReranker>> fit = reranking_->Collect();
   if (!fit) return;
-  if (!fit->ok()) return reporter_.Notice({event::kRankingFailed, fit->error().message});
-  const FittedReranker& fitted = **fit;
-  reranker_ = fitted.reranker;
-  reporter_.Notice({event::kReranked, HeldOutText(fitted)});
-  if (reranker_ != nullptr) {
-    const Status stored = StoreRerankerIn(core_.run().checkpoint_directory, *reranker_);
-    if (!stored.ok()) reporter_.Notice({event::kRankingFailed, stored.error().message});
+  if (fit->ok()) {
+    const FittedReranker& fitted = **fit;
+    reranker_ = fitted.reranker;
+    reporter_.Notice({event::kReranked,
+                      HeldOutText(fitted),
+                      {{"set", std::string("held_out")},
+                       {"p_at_1", fitted.reranked.precision[0]},
+                       {"ndcg_at_5", fitted.reranked.ndcg[4]}}});
   }
+  const Status stored = !fit->ok() ? Status(fit->error())
+                        : reranker_ == nullptr
+                            ? Status()
+                            : StoreRerankerIn(core_.run().checkpoint_directory, *reranker_);
+  if (!stored.ok()) reporter_.Notice({event::kRankingFailed, stored.error().message});
   hook_.Repeat(ranked_checkpoint_);
 }
 
 void SchedulerShell::MeasureReranker() {
   if (reranker_ == nullptr || ranked_test_.empty()) return;
-  const RankingMetrics metrics = reranking_->MeasureTest(*reranker_, ranked_test_);
+  AdjustLogits(*core_.run().label_logs, usual_weight_, &ranked_test_);
+  const auto [metrics, model] = reranking_->MeasureTest(*reranker_, ranked_test_);
   reporter_.Notice({event::kReranked,
-                    TestText(metrics),
+                    TestText(metrics, model),
                     {{"set", std::string("test")},
                      {"p_at_1", metrics.precision[0]},
                      {"ndcg_at_5", metrics.ndcg[4]}}});

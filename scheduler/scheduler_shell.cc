@@ -124,7 +124,7 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     MakeRoomForCheckpoint();
     Apply(core_.Tick(clock_.Millis()));
     DrainLedgerQueue();
-    StoreReranker(/*waits=*/false);
+    StoreReranker();
     TendHook();
     reporter_.Tick();
   }
@@ -133,7 +133,12 @@ Status SchedulerShell::Loop(StopSignals* signals) {
     wait();
     receive();
   }
-  StoreReranker(/*waits=*/true);
+  while (reranking_ != nullptr && reranking_->in_progress() && stops < 2) {
+    wait();
+    if (signals->Take()) ++stops;
+    receive();
+    StoreReranker();
+  }
   MeasureReranker();
   const Status written = reporter_.WriteSummary();
   if (stops < 2) WaitForHook(signals);  // the second signal means at once

@@ -55,8 +55,8 @@ class SchedulerShell {
   void Execute(const action::LogDebug& log);
   void Execute(const action::CountLostServer& lost);
   void Execute(const action::ShowEpoch& epoch);
-  void Execute(const action::ShowEvaluation& evaluation);
-  void Execute(const action::StoreRanking& ranking);
+  void Execute(action::ShowEvaluation evaluation);
+  void Execute(action::StoreRanking ranking);
   void Execute(action::WriteManifest write);
   void Execute(const action::FetchSegment& fetch);
   void Execute(const action::QuarantineKey& quarantine);
@@ -79,8 +79,8 @@ class SchedulerShell {
   // Looks for room for the checkpoint that waits for it.
   void MakeRoomForCheckpoint();
   void WaitForHook(StopSignals* signals);
-  // Stores the reranker once it is fitted. `waits`: for the fit.
-  void StoreReranker(bool waits);
+  // Stores the reranker once it is fitted.
+  void StoreReranker();
   // Tells the measures of the reranker on the test samples.
   void MeasureReranker();
   void Warn(Event event);
@@ -102,7 +102,8 @@ class SchedulerShell {
   std::unique_ptr<Reranking> reranking_;  // null: labels are ranked by the model alone
   std::shared_ptr<const Reranker> reranker_;
   std::vector<RankedSample> ranked_test_;  // the last evaluation of test samples
-  std::string ranked_checkpoint_;          // the checkpoint that the reranker belongs to
+  float usual_weight_ = 0;                 // of the logit adjustment
+  std::string ranked_checkpoint_;          // the checkpoint that the ranking belongs to
   RunId run_;
   AwakeClock clock_;
   Terminal terminal_;

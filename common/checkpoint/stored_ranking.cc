@@ -57,7 +57,7 @@ Result<std::shared_ptr<const Reranker>> LoadRerankerOf(const std::string& checkp
   if (!std::filesystem::exists(path, ignored)) return std::shared_ptr<const Reranker>();
   const Result<std::string> bytes = ReadWholeFile(path);
   DSLIDE_RETURN_IF_ERROR(bytes);
-  return ParseReranker(*bytes, vocabulary, path);
+  return ParseReranker(*bytes, vocabulary, path, "remove the file to rank labels without names");
 }
 
 }  // namespace dslide

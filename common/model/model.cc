@@ -126,13 +126,13 @@ std::shared_ptr<const Model> Model::WithNotes(std::string notes) const {
 }
 
 std::shared_ptr<const Model> AdjustedModel(std::shared_ptr<const Model> model, float rare) {
-  if (const auto& names = model->info().name_ranking; names != nullptr) {
-    const LogitAdjustment& adjustment = model->info().adjustment;
-    const float more = adjustment.At(rare) - adjustment.usual;
-    if (more == names->rare_weight()) return model;
-    return model->WithNameRanking(std::make_shared<const NameRanking>(names->WithRare(more)));
+  const LogitAdjustment adjustment = model->info().adjustment;
+  float weight = adjustment.At(rare);
+  if (const auto names = model->info().name_ranking; names != nullptr) {
+    weight = adjustment.usual;
+    model = model->WithNameRanking(
+        std::make_shared<const NameRanking>(names->WithRare(adjustment.At(rare) - weight)));
   }
-  const float weight = model->info().adjustment.At(rare);
   if (weight == 0.0f || model->arrays().label_counts.empty()) return model;
   return model->WithLogitAdjustment(weight);
 }

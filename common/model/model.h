@@ -39,8 +39,8 @@ struct ModelInfo {
   // Of a model of numbers, by id; none: labels are numbers.
   std::vector<std::string> label_names = {};
   LogitAdjustment adjustment = {};  // which the arrays do not have
-  // Ranks labels by the names in a text, too; its reranker was fitted on the arrays' logits. Null:
-  // the model alone ranks them.
+  // Ranks labels by the names in a text, too; its reranker was fitted on logits with the usual
+  // adjustment. Null: the model alone ranks labels.
   std::shared_ptr<const NameRanking> name_ranking = {};
   std::string notes;  // what a front end keeps with the model (tools/python: JSON); or empty
 
@@ -139,9 +139,9 @@ class Model {
   std::shared_ptr<const BlockChecks> checks_;
 };
 
-// The model with its logit adjustment for a preference of rare labels from 0 to 1
-// (LogitAdjustment::At()); without label counts the model itself. A name
-// ranking includes the usual adjustment, and the rest adjusts its scores.
+// Returns the model with its logit adjustment for a preference of rare labels from 0 to 1
+// (LogitAdjustment::At()); without label counts the model itself. With a name ranking the logits
+// have the usual adjustment, and the rest adjusts the scores of the name ranking.
 std::shared_ptr<const Model> AdjustedModel(std::shared_ptr<const Model> model, float rare);
 
 // The number of cells for N neurons.

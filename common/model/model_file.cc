@@ -413,7 +413,7 @@ Result<std::shared_ptr<const Model>> OpenModelFile(const std::string& path, Mode
   if (!reranker->empty()) {
     if (preprocessor == nullptr) return reader.Damaged(kReranker);
     const Vocabulary& vocabulary = preprocessor->vocabulary();
-    auto read = ParseReranker(std::string(*reranker), vocabulary, path);
+    auto read = ParseReranker(std::string(*reranker), vocabulary, path, "export the model again");
     DSLIDE_RETURN_IF_ERROR(read);
     info.name_ranking = std::make_shared<const NameRanking>(*std::move(read), vocabulary);
   }

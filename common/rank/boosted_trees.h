@@ -1,6 +1,6 @@
 // Boosted regression trees: a row's score is the sum of one leaf's value of each tree (Friedman,
-// "Greedy Function Approximation: A Gradient Boosting Machine", Annals of Statistics 2001). Another
-// program part grows the trees; this one evaluates them.
+// "Greedy Function Approximation: A Gradient Boosting Machine", Annals of Statistics 2001).
+// scheduler/rank/tree_fit.h grows the trees.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,8 @@ struct NameTally {
   bool operator==(const NameTally&) const = default;
 };
 
-// So many labels of the model are candidates: on gnd-text 30 to 100 of them give the same measures.
+// The number of the model's labels that become candidates: on gnd-text 30 to 100 of them give the
+// same measures.
 constexpr uint32_t kModelCandidates = kAdjustedLabels;
 
 // The features of a candidate; NaN where the sample or the model says nothing.

@@ -43,9 +43,10 @@ std::string RerankerBytes(const Reranker& reranker) {
 
 Result<std::shared_ptr<const Reranker>> ParseReranker(const std::string& bytes,
                                                       const Vocabulary& vocabulary,
-                                                      const std::string& path) {
+                                                      const std::string& path,
+                                                      const std::string& remedy) {
   const auto damaged = [&](const std::string& why) {
-    return BadInput(fmt::format("{}: {}; remove the file to rank labels without names", path, why));
+    return BadInput(fmt::format("{}: reranker: {}; {}", path, why, remedy));
   };
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   flatbuffers::Verifier verifier(data, bytes.size());
@@ -60,7 +61,7 @@ Result<std::shared_ptr<const Reranker>> ParseReranker(const std::string& bytes,
   std::vector<uint32_t> samples = ValuesOf(stored.label_samples());
   const std::vector<uint32_t> hits = ValuesOf(stored.name_hits());
   const std::vector<uint32_t> right = ValuesOf(stored.name_right());
-  if (samples.size() != vocabulary.size() || hits.size() != samples.size() ||
+  if (vocabulary.empty() || samples.size() != vocabulary.size() || hits.size() != samples.size() ||
       right.size() != samples.size()) {
     return damaged("is that of another model");
   }
@@ -71,6 +72,7 @@ Result<std::shared_ptr<const Reranker>> ParseReranker(const std::string& bytes,
   }
   std::vector<NameTally> tallies;
   for (size_t label = 0; label < samples.size(); ++label) {
+    if (right[label] > hits[label]) return damaged("damaged counts");
     tallies.push_back({hits[label], right[label]});
   }
   std::vector<TreeNode> nodes;

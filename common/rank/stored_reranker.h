@@ -13,9 +13,10 @@ constexpr uint32_t kRerankerFormat = 1;
 
 std::string RerankerBytes(const Reranker& reranker);
 
-// The labels are the vocabulary's concepts. Errors (kBadInput) name `path`.
+// The labels are the vocabulary's concepts. Errors (kBadInput) name `path` and `remedy`.
 Result<std::shared_ptr<const Reranker>> ParseReranker(const std::string& bytes,
                                                       const Vocabulary& vocabulary,
-                                                      const std::string& path);
+                                                      const std::string& path,
+                                                      const std::string& remedy);
 
 }  // namespace dslide

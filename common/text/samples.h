@@ -107,8 +107,8 @@ class SampleReader {
   // Of a file with numbers that tells its sizes: what it says.
   const XcHeader* header() const { return numbers_ ? numbers_->header() : nullptr; }
 
-  // names() are those that `matcher` finds, which must outlive the reader. REQUIRES a file of
-  // records of which no sample was read.
+  // From now on names() returns the names that `matcher` finds. The matcher must outlive the
+  // reader. REQUIRES a file of records of which no sample was read.
   void FindNames(const NameMatcher& matcher);
 
   // The next sample, or nullopt at the end, where too many records that cannot be read are an

@@ -87,8 +87,8 @@ inline constexpr EventKind kRolledBack = {"run.rollback",
                                           "the model is rolled back to a checkpoint or a step"};
 inline constexpr EventKind kRankingFailed = {"checkpoint.ranking.fail",
                                              "the logit adjustment could not be stored"};
-inline constexpr EventKind kReranked = {"ranking.names",
-                                        "what the names in texts give the ranking of labels"};
+inline constexpr EventKind kReranked = {
+    "ranking.names", "the measures of rankings by the model and by names in texts"};
 inline constexpr EventKind kLedgerWaits = {"ledger.wait",
                                            "the ledger's disk is full, or has room again"};
 

@@ -1,5 +1,7 @@
 #include "scheduler/rank/name_evidence.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -9,20 +11,22 @@
 #include "common/text/records/record_file.h"
 #include "common/text/records/record_format.h"
 #include "common/text/records/unreadable.h"
+#include "scheduler/pass/evaluation.h"
 
 namespace dslide {
 namespace {
 
-// Reads the records of a file in their order: take(number, names) gets each.
-template <typename Take>
+// Reads the records of a file, which must be `records`, in their order: on_sample(number, names)
+// gets each.
+template <typename OnSample>
 Status MatchFile(const std::string& path, const DataFormat& format, const NameMatcher& matcher,
-                 const Take& take) {
+                 uint64_t records, const OnSample& on_sample) {
   Result<RecordFile> file = RecordFile::Open(path, format, RecordFile::Use::kLabels);
   DSLIDE_RETURN_IF_ERROR(file);
   std::vector<NameMatcher::Finder> finders;
   for (uint32_t t = 0; t < CoresOfThisMachine(); ++t) finders.emplace_back(matcher);
   uint64_t number = 0;
-  return MapBlocks<NamesOfSamples>(
+  DSLIDE_RETURN_IF_ERROR(MapBlocks<NamesOfSamples>(
       file->stream(), finders.size(),
       [&](size_t thread, const LineBlock& block) -> Result<NamesOfSamples> {
         NamesOfSamples names;
@@ -36,9 +40,12 @@ Status MatchFile(const std::string& path, const DataFormat& format, const NameMa
       },
       [&](const std::vector<NamesOfSamples>& parts) {
         for (const NamesOfSamples& part : parts) {
-          for (size_t i = 0; i < part.size(); ++i) take(number++, part[i]);
+          for (size_t i = 0; i < part.size(); ++i) on_sample(number++, part[i]);
         }
-      });
+      }));
+  if (number == records) return {};
+  return BadInput(fmt::format("{}: has changed while it was read: {} records before, {} now", path,
+                              records, number));
 }
 
 // Adds the names of one more sample that is trained.
@@ -128,25 +135,31 @@ Result<NameEvidence> ReadNameEvidence(const RunContext& run, const Preprocessor&
   const NameMatcher matcher(preprocessor.vocabulary(), evidence.stem);
   evidence.tallies.resize(preprocessor.num_labels());
   auto held_out = run.held_out.begin();
-  DSLIDE_RETURN_IF_ERROR(MatchFile(files.data, TrainingFormat(preprocessor), matcher,
-                                   [&](uint64_t number, SampleNames names) {
-                                     if (held_out != run.held_out.end() && *held_out == number) {
-                                       evidence.held_out.Add(names);
-                                       ++held_out;
-                                     } else if (number < run.train->records()) {
-                                       Tally(names, (*run.train)[number].labels, &evidence.tallies);
-                                     }
-                                   }));
+  const uint64_t records = run.train->records();
+  const auto on_training = [&](uint64_t number, SampleNames names) {
+    if (held_out != run.held_out.end() && *held_out == number) {
+      evidence.held_out.Add(names);
+      ++held_out;
+    } else if (number < records) {  // else the file has changed
+      Tally(names, (*run.train)[number].labels, &evidence.tallies);
+    }
+  };
+  DSLIDE_RETURN_IF_ERROR(
+      MatchFile(files.data, TrainingFormat(preprocessor), matcher, records, on_training));
   const auto add_to = [](NamesOfSamples* all) {
-    return [all](uint64_t, SampleNames names) { all->Add(names); };
+    return [all](uint64_t number, SampleNames names) {
+      if (number < Evaluation::kMostKept) all->Add(names);
+    };
   };
   const DataFormat named = DataFormatOf(run.config.text);
   if (run.dev != nullptr) {
     evidence.held_out = {};
-    DSLIDE_RETURN_IF_ERROR(MatchFile(files.dev, named, matcher, add_to(&evidence.held_out)));
+    DSLIDE_RETURN_IF_ERROR(
+        MatchFile(files.dev, named, matcher, run.dev->size(), add_to(&evidence.held_out)));
   }
   if (run.test != nullptr) {
-    DSLIDE_RETURN_IF_ERROR(MatchFile(files.test, named, matcher, add_to(&evidence.test)));
+    DSLIDE_RETURN_IF_ERROR(
+        MatchFile(files.test, named, matcher, run.test->size(), add_to(&evidence.test)));
   }
   return evidence;
 }

@@ -16,8 +16,9 @@ namespace dslide {
 struct NameEvidence {
   std::string stem;                // of the NameMatcher: a language, or kNoStems
   std::vector<NameTally> tallies;  // [N] of samples that are trained
-  NamesOfSamples held_out;         // in the order of the held-out samples
-  NamesOfSamples test;             // none: the run has no test samples
+  NamesOfSamples held_out;         // in the order of the held-out samples, as the next at most
+                                   // Evaluation::kMostKept of a file
+  NamesOfSamples test;             // empty if the run has no test samples
 };
 
 // Chooses the stemmer of name matches: text.stem, else the one whose matches agree best with the
@@ -25,7 +26,8 @@ struct NameEvidence {
 Result<std::string> ChooseNameStem(const std::string& path, const TextConfig& text,
                                    const Preprocessor& preprocessor);
 
-// Reads the texts once more. REQUIRES a vocabulary, and held-out samples.
+// Reads the texts once more. An error (kBadInput) if a file has changed. REQUIRES a vocabulary, and
+// held-out samples.
 Result<NameEvidence> ReadNameEvidence(const RunContext& run, const Preprocessor& preprocessor);
 
 }  // namespace dslide

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "common/base/check.h"
@@ -104,9 +105,26 @@ std::string HeldOutText(const FittedReranker& fitted) {
                      MeasureText(fitted.reranked), MeasureText(fitted.model));
 }
 
-std::string TestText(const RankingMetrics& reranked) {
-  return fmt::format("final, ranked by model and names: {}  ({} test samples)",
-                     MeasureText(reranked), reranked.samples);
+std::string TestText(const RankingMetrics& reranked, const RankingMetrics& model) {
+  return fmt::format(
+      "final, ranked by model and names: {}; by the model alone: {}  ({} test samples)",
+      MeasureText(reranked), MeasureText(model), reranked.samples);
+}
+
+void AdjustLogits(const LabelLogs& logs, float weight, std::vector<RankedSample>* samples) {
+  if (weight == 0) return;
+  for (RankedSample& sample : *samples) {
+    std::vector<std::pair<float, uint32_t>> order;
+    for (size_t i = 0; i < sample.ranked.size(); ++i) {
+      order.emplace_back(sample.scores[i] - weight * logs[sample.ranked[i]], sample.ranked[i]);
+    }
+    std::ranges::sort(order, [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    });
+    for (size_t i = 0; i < order.size(); ++i) {
+      std::tie(sample.scores[i], sample.ranked[i]) = order[i];
+    }
+  }
 }
 
 }  // namespace dslide

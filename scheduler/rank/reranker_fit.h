@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/data/measures/logit_adjustment.h"
 #include "common/data/measures/metrics.h"
 #include "common/rank/reranker.h"
 #include "common/text/vocabulary/vocabulary.h"
@@ -24,8 +25,8 @@ struct FittedReranker {
 // Fewer held-out samples do not decide anything.
 constexpr size_t kLeastRerankSamples = 100;
 
-// `names[i]` are the names in sample i. Trees that give a lower P@1 or nDCG@5 than the model are
-// not used. REQUIRES at least kLeastRerankSamples samples.
+// `samples` have adjusted logits, `names[i]` are the names in sample i. Trees that give a lower P@1
+// or nDCG@5 than the model are not used. REQUIRES at least kLeastRerankSamples samples.
 Result<FittedReranker> FitReranker(const std::vector<RankedSample>& samples,
                                    const NamesOfSamples& names, LabelFacts facts,
                                    const std::string& stem,
@@ -35,8 +36,11 @@ RankingMetrics MeasureReranked(const Reranker& reranker, const std::vector<Ranke
                                const NamesOfSamples& names,
                                const InversePropensities& propensities);
 
-// For people: what the names give.
+// Lowers the logits of labels by a logit adjustment, and sorts the labels by the new ones.
+void AdjustLogits(const LabelLogs& logs, float weight, std::vector<RankedSample>* samples);
+
+// Lines for people: the measures with and without names.
 std::string HeldOutText(const FittedReranker& fitted);
-std::string TestText(const RankingMetrics& reranked);
+std::string TestText(const RankingMetrics& reranked, const RankingMetrics& model);
 
 }  // namespace dslide

@@ -1,6 +1,9 @@
 #include "scheduler/rank/reranking.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <exception>
 #include <utility>
 
 namespace dslide {
@@ -14,21 +17,32 @@ Reranking::Reranking(NameEvidence evidence, std::vector<uint32_t> label_samples,
       propensities_(std::move(propensities)) {}
 
 void Reranking::Begin(std::vector<RankedSample> held_out) {
-  Take(/*waits=*/true);
+  if (fit_.valid()) fit_.wait();
   if (held_out.size() < kLeastRerankSamples || held_out.size() > evidence_.held_out.size()) return;
-  fit_ = std::async(std::launch::async, [this, samples = std::move(held_out)] {
-    return FitReranker(samples, evidence_.held_out,
-                       LabelFacts(label_samples_, evidence_.tallies, preprocessor_->vocabulary()),
-                       evidence_.stem, propensities_);
-  });
+  fit_ = std::async(
+      std::launch::async, [this, samples = std::move(held_out)]() -> Result<FittedReranker> {
+        try {
+          return FitReranker(
+              samples, evidence_.held_out,
+              LabelFacts(label_samples_, evidence_.tallies, preprocessor_->vocabulary()),
+              evidence_.stem, propensities_);
+        } catch (const std::exception& error) {  // no memory
+          return Failed(fmt::format("the reranker: {}", error.what()));
+        }
+      });
 }
 
-std::optional<Result<FittedReranker>> Reranking::Take(bool waits) {
+std::optional<Result<FittedReranker>> Reranking::Collect() {
   if (!fit_.valid()) return std::nullopt;
-  if (!waits && fit_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    return std::nullopt;
-  }
+  if (fit_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return std::nullopt;
   return fit_.get();
+}
+
+std::pair<RankingMetrics, RankingMetrics> Reranking::MeasureTest(
+    const Reranker& reranker, const std::vector<RankedSample>& test) const {
+  RankingEvaluator model(propensities_);
+  for (const RankedSample& sample : test) model.Add(sample.ranked, sample.labels);
+  return {MeasureReranked(reranker, test, evidence_.test, propensities_), model.Result()};
 }
 
 }  // namespace dslide

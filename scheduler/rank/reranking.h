@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/error.h"
@@ -27,17 +28,16 @@ class Reranking {
   const std::string& stem() const { return evidence_.stem; }
 
   // Begins to fit, after waiting for an earlier fit. `held_out`: in the order of the held-out
-  // samples. Fewer than kLeastRerankSamples are not fitted.
+  // samples, with adjusted logits (AdjustLogits()). Fewer than kLeastRerankSamples are not fitted.
   void Begin(std::vector<RankedSample> held_out);
   bool in_progress() const { return fit_.valid(); }
-  // Returns the outcome of Begin() once; nullopt before the fit has ended, unless `waits`.
-  std::optional<Result<FittedReranker>> Take(bool waits);
+  // Returns the outcome of Begin() once; nullopt before the fit has ended.
+  std::optional<Result<FittedReranker>> Collect();
 
-  // The measures of a taken Reranker on test samples, in their order.
-  RankingMetrics MeasureTest(const Reranker& reranker,
-                             const std::vector<RankedSample>& test) const {
-    return MeasureReranked(reranker, test, evidence_.test, propensities_);
-  }
+  // The measures of a Reranker, and of the model alone, on test samples in their order, with
+  // adjusted logits.
+  std::pair<RankingMetrics, RankingMetrics> MeasureTest(
+      const Reranker& reranker, const std::vector<RankedSample>& test) const;
 
  private:
   const NameEvidence evidence_;

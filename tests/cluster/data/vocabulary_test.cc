@@ -173,7 +173,7 @@ TEST_CASE("a ranking by names in texts is learned, stored, exported, and can be 
   std::ofstream(run.run_directory() + "/checkpoint/reranker") << "damaged";
   CHECK(run.Run("dslide", {"evaluate", run.run_directory(), "--data", run.Path("test.jsonl")}) ==
         2);
-  CHECK(Contains(run.last_errors(), "reranker: damaged (7 bytes); remove the file"));
+  CHECK(Contains(run.last_errors(), "reranker: reranker: damaged (7 bytes); remove the file"));
 }
 
 TEST_CASE("a folder of documents and a vocabulary are trained on and predicted") {

@@ -22,7 +22,7 @@ Reranker Made() {
 
 TEST_CASE("stored reranker: is the one that was stored") {
   const Reranker made = Made();
-  const auto read = ParseReranker(RerankerBytes(made), Concepts(), "file");
+  const auto read = ParseReranker(RerankerBytes(made), Concepts(), "file", "mend it");
   REQUIRE(read.ok());
   CHECK((*read)->stem() == "english");
   CHECK((*read)->facts().samples() == made.facts().samples());
@@ -34,15 +34,15 @@ TEST_CASE("stored reranker: is the one that was stored") {
 TEST_CASE("stored reranker: damage is an error that names the file") {
   const std::string bytes = RerankerBytes(Made());
   for (size_t size = 0; size < bytes.size(); ++size) {
-    const auto read = ParseReranker(bytes.substr(0, size), Concepts(), "file");
+    const auto read = ParseReranker(bytes.substr(0, size), Concepts(), "file", "mend it");
     if (!read.ok()) CHECK(read.error().message.starts_with("file: "));
   }
-  CHECK(!ParseReranker("", Concepts(), "file").ok());
-  CHECK(!ParseReranker(std::string(100, '\xff'), Concepts(), "file").ok());
-  const auto other = ParseReranker(bytes, Vocabulary({"a"}, {"house"}, {0}), "file");
+  CHECK(!ParseReranker("", Concepts(), "file", "mend it").ok());
+  CHECK(!ParseReranker(std::string(100, '\xff'), Concepts(), "file", "mend it").ok());
+  const auto other = ParseReranker(bytes, Vocabulary({"a"}, {"house"}, {0}), "file", "mend it");
+  CHECK(!ParseReranker(bytes, Vocabulary(), "file", "mend it").ok());
   REQUIRE(!other.ok());
-  CHECK(other.error().message ==
-        "file: is that of another model; remove the file to rank labels without names");
+  CHECK(other.error().message == "file: reranker: is that of another model; mend it");
 }
 
 }  // namespace

@@ -106,6 +106,16 @@ TEST_CASE("reranker fit: names that tell the label bring it to the front") {
   CHECK(HeldOutText(*fitted).starts_with("held out, ranked by model and names: P@1 "));
 }
 
+TEST_CASE("reranker fit: adjusted logits order the labels anew") {
+  const LabelLogs logs({{.label = 1, .count = 100}, {.label = 4, .count = 10}});
+  std::vector<RankedSample> samples = {{{1}, {1, 4, 2}, {3, 2.9f, 1}}};
+  AdjustLogits(logs, 0.5f, &samples);
+  CHECK(samples[0].ranked == std::vector<uint32_t>{4, 2, 1});
+  CHECK(samples[0].scores[0] == doctest::Approx(2.9 - 0.5 * std::log(10.0)));
+  CHECK(samples[0].scores[1] == 1);
+  CHECK(samples[0].scores[2] == doctest::Approx(3 - 0.5 * std::log(100.0)));
+}
+
 TEST_CASE("reranker fit: where names tell nothing the model ranks alone") {
   Made made = MakeSamples(false);
   // The model is always right.

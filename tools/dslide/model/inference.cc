@@ -166,12 +166,12 @@ Result<std::unique_ptr<Inference>> Inference::LoadCheckpoint(const std::string& 
 Status Inference::AdjustLogits(float rare) {
   const Result<StoredAdjustment> stored = LoadAdjustmentOf(directory_, config_.model.labels, rare);
   DSLIDE_RETURN_IF_ERROR(stored);
+  float weight = stored->adjustment.At(rare);
   if (name_ranking_ != nullptr) {
-    const float more = stored->adjustment.At(rare) - stored->adjustment.usual;
+    const float more = weight - stored->adjustment.usual;
     name_ranking_ = std::make_shared<const NameRanking>(name_ranking_->WithRare(more));
-    return {};
+    weight = stored->adjustment.usual;
   }
-  const float weight = stored->adjustment.At(rare);
   if (stored->counts.empty() || weight == 0.0f) return {};
   const BiasShift shift(stored->counts, weight);
   pool_->RunOnAll([&](Executor& executor) -> JobReply {

@@ -236,7 +236,7 @@ class PredictionService::Worker {
     for (const Place& place : places) {
       const PredictionRequest& request = place.asked->request;
       Encode(request.samples[place.sample], &features);
-      own_k.push_back(IsRankedByNames(request.samples[place.sample])
+      own_k.push_back(IsRankedByNames(request, request.samples[place.sample])
                           ? std::max(request.k, kModelCandidates)
                           : request.k);
       filters.push_back({{}, {}, &place.asked->filter});  // which may be large
@@ -260,7 +260,7 @@ class PredictionService::Worker {
       const PredictionRequest& request = places[i].asked->request;
       const AskedSample& sample = request.samples[places[i].sample];
       RankedLabels own;
-      if (IsRankedByNames(sample)) {
+      if (IsRankedByNames(request, sample)) {
         const std::span<const NameMatch> matches = finder_->Find(sample.record);
         model_->info().name_ranking->AppendRow(*ranking, i, {matches, finder_->words()},
                                                &filters[i], request.k, &own);
@@ -277,8 +277,9 @@ class PredictionService::Worker {
     return {};
   }
 
-  bool IsRankedByNames(const AskedSample& sample) const {
-    return finder_.has_value() && !sample.features;
+  // The trees know how the model ranks a label among all labels, not among some that are allowed.
+  bool IsRankedByNames(const PredictionRequest& request, const AskedSample& sample) const {
+    return finder_.has_value() && !sample.features && !request.allow;
   }
 
   void Encode(const AskedSample& sample, SparseRows* rows) {
