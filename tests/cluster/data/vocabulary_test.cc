@@ -1,7 +1,6 @@
 // A vocabulary from end to end: labels by identifier or name in data, both in predictions, and
 // labels without training samples.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <filesystem>
 #include <fstream>
@@ -152,8 +151,11 @@ TEST_CASE("a ranking by names in texts is learned, stored, exported, and can be 
   const double by_names = evaluate(run.run_directory(), "names");
   CHECK(by_names > 0.6);  // 80 % of the texts mention their label
   CHECK(by_names > evaluate(run.run_directory(), "model") + 0.1);
-  CHECK(Contains(output,
-                 fmt::format("final, ranked by model and names: P@1 {:.2f}", 100 * by_names)));
+  // The run adjusts the logits of the labels that the model ranks first without the adjustment.
+  const std::string final_line = "final, ranked by model and names: P@1 ";
+  REQUIRE(Contains(output, final_line));
+  const std::string at_end = output.substr(output.find(final_line) + final_line.size());
+  CHECK(std::stod(at_end) == doctest::Approx(100 * by_names).epsilon(0.03));
 
   REQUIRE(run.Run("dslide", {"export", run.run_directory(), "--to", run.Path("a.dslide")}) == 0);
   CHECK(evaluate(run.Path("a.dslide"), "names") == doctest::Approx(by_names).epsilon(0.02));
