@@ -53,15 +53,14 @@ Result<FittedReranker> FitReranker(const std::vector<RankedSample>& samples,
                                    const InversePropensities& propensities) {
   DSLIDE_CHECK(samples.size() >= kLeastRerankSamples && samples.size() <= names.size());
   std::vector<Candidates> candidates(samples.size());
-  RankingEvaluator model(propensities), reranked(propensities);
+  RankingEvaluator reranked(propensities);
   Rows all;
   for (size_t i = 0; i < samples.size(); ++i) {
     facts.MakeCandidates(samples[i].ranked, samples[i].scores, names[i], &candidates[i]);
     all.Add(candidates[i], samples[i]);
-    model.Add(samples[i].ranked, samples[i].labels);
   }
   FittedReranker fitted;
-  fitted.model = fitted.reranked = model.Result();
+  fitted.model = fitted.reranked = MeasureModel(samples, propensities);
   if (!all.HasBoth()) return fitted;
   for (size_t fold = 0; fold < kFolds; ++fold) {
     Rows others;
@@ -84,6 +83,13 @@ Result<FittedReranker> FitReranker(const std::vector<RankedSample>& samples,
   DSLIDE_RETURN_IF_ERROR(trees);
   fitted.reranker = std::make_shared<const Reranker>(std::move(facts), *std::move(trees), stem);
   return fitted;
+}
+
+RankingMetrics MeasureModel(const std::vector<RankedSample>& samples,
+                            const InversePropensities& propensities) {
+  RankingEvaluator metrics(propensities);
+  for (const RankedSample& sample : samples) metrics.Add(sample.ranked, sample.labels);
+  return metrics.Result();
 }
 
 RankingMetrics MeasureReranked(const Reranker& reranker, const std::vector<RankedSample>& samples,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +31,8 @@ Result<FittedReranker> FitReranker(const std::vector<RankedSample>& samples,
                                    const std::string& stem,
                                    const InversePropensities& propensities);
 
+RankingMetrics MeasureModel(const std::vector<RankedSample>& samples,
+                            const InversePropensities& propensities);
 RankingMetrics MeasureReranked(const Reranker& reranker, const std::vector<RankedSample>& samples,
                                const NamesOfSamples& names,
                                const InversePropensities& propensities);

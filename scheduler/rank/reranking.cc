@@ -17,7 +17,7 @@ Reranking::Reranking(NameEvidence evidence, std::vector<uint32_t> label_samples,
       propensities_(std::move(propensities)) {}
 
 void Reranking::Begin(std::vector<RankedSample> held_out) {
-  if (fit_.valid()) fit_.wait();
+  fit_ = {};  // waits for an earlier fit, and forgets it
   if (held_out.size() < kLeastRerankSamples || held_out.size() > evidence_.held_out.size()) return;
   fit_ = std::async(
       std::launch::async, [this, samples = std::move(held_out)]() -> Result<FittedReranker> {
@@ -40,9 +40,8 @@ std::optional<Result<FittedReranker>> Reranking::Collect() {
 
 std::pair<RankingMetrics, RankingMetrics> Reranking::MeasureTest(
     const Reranker& reranker, const std::vector<RankedSample>& test) const {
-  RankingEvaluator model(propensities_);
-  for (const RankedSample& sample : test) model.Add(sample.ranked, sample.labels);
-  return {MeasureReranked(reranker, test, evidence_.test, propensities_), model.Result()};
+  return {MeasureReranked(reranker, test, evidence_.test, propensities_),
+          MeasureModel(test, propensities_)};
 }
 
 }  // namespace dslide

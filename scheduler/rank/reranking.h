@@ -5,7 +5,6 @@
 #include <future>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,8 +23,6 @@ class Reranking {
   // `label_samples`: [N] samples of each label that are trained.
   Reranking(NameEvidence evidence, std::vector<uint32_t> label_samples,
             std::shared_ptr<const Preprocessor> preprocessor, InversePropensities propensities);
-
-  const std::string& stem() const { return evidence_.stem; }
 
   // Begins to fit, after waiting for an earlier fit. `held_out`: in the order of the held-out
   // samples, with adjusted logits (AdjustLogits()). Fewer than kLeastRerankSamples are not fitted.
